@@ -1,0 +1,1 @@
+# Documents: dist_doc_DATA += docs/x.md.

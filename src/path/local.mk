@@ -1,0 +1,1 @@
+# Sources of the path layer: libptio_core_la_SOURCES += src/path/x.c src/path/x.h

@@ -1,0 +1,1 @@
+# Tests of several layers together, without a mount.

@@ -1,0 +1,1 @@
+# ptio, the command: bin_PROGRAMS += tools/ptio.
