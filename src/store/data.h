@@ -1,0 +1,108 @@
+/* store/data.h - the data engine: immutable blobs, written once, read by ranges.
+ *
+ * A blob is created (staged: nobody else sees it), written front to back or in any order, then sealed, which makes it
+ * durable (if the engine is) and immutable; or aborted. Blobs are named by random ids. Ids and kinds come from the caller's
+ * records; no operation assumes a path, a descriptor or one machine.
+ * Pins keep sealed blobs from being deleted by collectors of any process; they die with the process that holds them.
+ * Operations complete through struct pt_done; the pt_data_* functions are the synchronous, checked forms. */
+#ifndef PT_STORE_DATA_H
+#define PT_STORE_DATA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/id.h"
+#include "store/done.h"
+
+enum pt_blob_kind { PT_BLOB_TENSOR = 1, PT_BLOB_PLAIN = 2 };    /* a native object (a safetensors file) | any bytes */
+
+struct pt_blob_ref {
+	struct pt_id id;
+	enum pt_blob_kind kind;
+};
+
+struct pt_data_range {
+	struct pt_blob_ref blob;
+	uint64_t off;                   /* in the blob */
+	uint64_t len;
+	void *buf;                      /* len bytes; may not overlap another range's */
+};
+
+struct pt_data_space {
+	uint64_t total_bytes, free_bytes, used_bytes;
+	uint64_t total_files, free_files;
+};
+
+/* Enumeration: return 0 to go on, 1 to stop. staged: not sealed; live: its writer's process still runs. */
+typedef int pt_data_list_fn(void *ctx, const struct pt_blob_ref *blob, uint64_t bytes, int64_t mtime_ns, bool staged, bool live);
+
+struct pt_data_ops {
+	size_t size;
+	uint32_t version;               /* 1 */
+	const char *name;               /* "file", "memory" */
+	bool durable;
+	void (*close)(void *h);
+	/* size_hint: expected bytes, 0 unknown (an engine may reserve them). *ret_blob: the staged blob's handle. */
+	void (*create)(void *h, const struct pt_blob_ref *ref, uint64_t size_hint, void **ret_blob, struct pt_done *done);
+	/* Writes do not overlap. Gaps read as zeros. */
+	void (*write)(void *h, void *blob, const void *buf, uint64_t len, uint64_t off, struct pt_done *done);
+	/* Final size `bytes` (a longer tail than written is zeros). Consumes the handle, also on failure. */
+	void (*seal)(void *h, void *blob, uint64_t bytes, struct pt_done *done);
+	void (*abort)(void *h, void *blob);
+	/* All ranges; fails as a whole. -ENOENT no such blob; -EIO beyond its end. */
+	void (*read)(void *h, const struct pt_data_range *ranges, size_t count, struct pt_done *done);
+	/* A read-only view of bytes in place, valid until unmap; -EOPNOTSUPP where the engine cannot. */
+	int (*map)(void *h, const struct pt_blob_ref *ref, uint64_t off, uint64_t len, const void **ret_addr, void **ret_map);
+	void (*unmap)(void *h, void *map);
+	/* Bytes of a sealed blob. -ENOENT. */
+	void (*stat)(void *h, const struct pt_blob_ref *ref, uint64_t *ret_bytes, struct pt_done *done);
+	/* Absent is -ENOENT. Existing readers inside a pin are the caller's business. */
+	void (*remove)(void *h, const struct pt_blob_ref *ref, struct pt_done *done);
+	void (*list)(void *h, pt_data_list_fn *fn, void *ctx, struct pt_done *done);
+	/* Counted: each pin wants an unpin. Visible to every collector when complete. */
+	void (*pin)(void *h, const struct pt_blob_ref *refs, size_t count, struct pt_done *done);
+	void (*unpin)(void *h, const struct pt_blob_ref *refs, size_t count);
+	/* Which of these are pinned by anybody alive. */
+	void (*pinned)(void *h, const struct pt_blob_ref *refs, size_t count, bool *ret_pinned, struct pt_done *done);
+	/* Memory that later reads will target (a memory region where there is a fabric). Engines without need return 0. */
+	int (*buffer_register)(void *h, void *addr, uint64_t len);
+	void (*buffer_unregister)(void *h, void *addr);
+	void (*space)(void *h, struct pt_data_space *ret_space, struct pt_done *done);
+	/* Everything sealed before is durable. */
+	void (*sync)(void *h, struct pt_done *done);
+	/* Drops staged blobs whose writer is dead. *ret_count: how many. */
+	void (*sweep)(void *h, uint64_t *ret_count, struct pt_done *done);
+};
+
+struct pt_data {
+	const struct pt_data_ops *ops;
+	void *h;
+};
+
+/* dir: made if absent (objects/, staging/, pins/ below it). */
+int pt_data_file_open(const char *dir, struct pt_data *ret_data);
+/* capacity: bytes of payload it may hold; -ENOSPC beyond. */
+int pt_data_memory_open(uint64_t capacity, struct pt_data *ret_data);
+
+void pt_data_close(struct pt_data *d);
+int pt_data_create(struct pt_data *d, const struct pt_blob_ref *ref, uint64_t size_hint, void **ret_blob);
+int pt_data_write(struct pt_data *d, void *blob, const void *buf, uint64_t len, uint64_t off);
+int pt_data_seal(struct pt_data *d, void *blob, uint64_t bytes);
+void pt_data_abort(struct pt_data *d, void *blob);                      /* NULL is fine */
+int pt_data_read(struct pt_data *d, const struct pt_data_range *ranges, size_t count);
+int pt_data_map(struct pt_data *d, const struct pt_blob_ref *ref, uint64_t off, uint64_t len, const void **ret_addr, void **ret_map);
+void pt_data_unmap(struct pt_data *d, void *map);
+int pt_data_stat(struct pt_data *d, const struct pt_blob_ref *ref, uint64_t *ret_bytes);
+int pt_data_remove(struct pt_data *d, const struct pt_blob_ref *ref);
+int pt_data_list(struct pt_data *d, pt_data_list_fn *fn, void *ctx);
+int pt_data_pin(struct pt_data *d, const struct pt_blob_ref *refs, size_t count);
+void pt_data_unpin(struct pt_data *d, const struct pt_blob_ref *refs, size_t count);
+int pt_data_pinned(struct pt_data *d, const struct pt_blob_ref *refs, size_t count, bool *ret_pinned);
+int pt_data_buffer_register(struct pt_data *d, void *addr, uint64_t len);
+void pt_data_buffer_unregister(struct pt_data *d, void *addr);
+int pt_data_space(struct pt_data *d, struct pt_data_space *ret_space);
+int pt_data_sync(struct pt_data *d);
+int pt_data_sweep(struct pt_data *d, uint64_t *ret_count);
+
+#endif

@@ -1,0 +1,95 @@
+/* store/meta.h - the meta engine: a small ordered key-value store with compare-and-set batches.
+ *
+ * Keys are byte strings of 1..1536 bytes, compared by memcmp; values up to PT_META_VALUE_MAX. Each record has a version, a
+ * number that every change of the record makes larger than any version seen before in this store; 0 means absent.
+ * A batch is all or nothing, and durable when it completes (unless the engine is volatile). Batches touch few records
+ * (128 at most), so that an engine over etcd can keep the promise.
+ * Engines may be called by many threads at once. Operations complete through struct pt_done; the pt_meta_* functions
+ * below are the synchronous forms, and check arguments for every engine. */
+#ifndef PT_STORE_META_H
+#define PT_STORE_META_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "store/done.h"
+
+#define PT_META_KEY_MAX 1536
+#define PT_META_VALUE_MAX (64u << 20)
+#define PT_META_BATCH_MAX 128
+
+struct pt_meta_key {
+	const void *data;
+	size_t len;
+};
+
+enum pt_meta_op_kind {
+	PT_META_COMPARE,                /* record's version is `version` (0: absent) */
+	PT_META_PUT,
+	PT_META_DELETE                  /* absent is fine */
+};
+
+struct pt_meta_op {
+	enum pt_meta_op_kind kind;
+	struct pt_meta_key key;
+	uint64_t version;               /* COMPARE */
+	const void *value;              /* PUT */
+	size_t value_len;
+};
+
+struct pt_meta_space {
+	uint64_t used_bytes;
+	uint64_t free_bytes;
+};
+
+/* Scan callback: return 0 to go on, 1 to stop, -errno to fail. Bytes are valid during the call. */
+typedef int pt_meta_scan_fn(void *ctx, const void *key, size_t key_len, const void *value, size_t value_len, uint64_t version);
+
+struct pt_meta_ops {
+	size_t size;                    /* of this struct: fields are only ever appended */
+	uint32_t version;               /* 1 */
+	const char *name;               /* "sqlite" */
+	bool durable;                   /* survives the process and power loss */
+	void (*close)(void *h);
+	/* *ret_version 0 and rc 0 when absent. */
+	void (*get)(void *h, const struct pt_meta_key *key, struct pt_buf *ret_value, uint64_t *ret_version, struct pt_done *done);
+	/* Keys in [start, end), in order, at most `limit` (0: no limit); end.len 0: to the last key. One consistent snapshot. */
+	void (*scan)(void *h, const struct pt_meta_key *start, const struct pt_meta_key *end, uint64_t limit, pt_meta_scan_fn *fn, void *ctx,
+		     struct pt_done *done);
+	/* -EAGAIN: a compare did not hold, nothing was changed. *ret_version: that of the records put. */
+	void (*commit)(void *h, const struct pt_meta_op *ops, size_t count, uint64_t *ret_version, struct pt_done *done);
+	/* Completes when the store's highest version exceeds `seen` or after timeout_ns (rc 0 both ways); *ret_version: the highest now. */
+	void (*watch)(void *h, uint64_t seen, int64_t timeout_ns, uint64_t *ret_version, struct pt_done *done);
+	void (*space)(void *h, struct pt_meta_space *ret_space, struct pt_done *done);
+	/* All batches completed before are durable. */
+	void (*sync)(void *h, struct pt_done *done);
+	/* A consistent copy of the whole index to a new file (SQLite's online backup); -EOPNOTSUPP where there is none. */
+	void (*snapshot)(void *h, const char *path, struct pt_done *done);
+};
+
+struct pt_meta {
+	const struct pt_meta_ops *ops;
+	void *h;
+};
+
+/* Engines. */
+/* path: the index file, made if absent; NULL: in memory. Records carry an XXH3; one that does not match is -EIO with a sentence
+ * ("index record ... is damaged; run ptio fsck"). */
+int pt_meta_sqlite_open(const char *path, struct pt_meta *ret_meta);
+
+/* Synchronous, checked forms. */
+void pt_meta_close(struct pt_meta *m);
+int pt_meta_get(struct pt_meta *m, const void *key, size_t key_len, struct pt_buf *ret_value, uint64_t *ret_version);
+int pt_meta_scan(struct pt_meta *m, const void *start, size_t start_len, const void *end, size_t end_len, uint64_t limit,
+		 pt_meta_scan_fn *fn, void *ctx);
+/* All keys with this prefix. */
+int pt_meta_scan_prefix(struct pt_meta *m, const void *prefix, size_t prefix_len, uint64_t limit, pt_meta_scan_fn *fn, void *ctx);
+int pt_meta_commit(struct pt_meta *m, const struct pt_meta_op *ops, size_t count, uint64_t *ret_version);
+int pt_meta_watch(struct pt_meta *m, uint64_t seen, int64_t timeout_ns, uint64_t *ret_version);
+int pt_meta_space(struct pt_meta *m, struct pt_meta_space *ret_space);
+int pt_meta_sync(struct pt_meta *m);
+int pt_meta_snapshot(struct pt_meta *m, const char *path);
+
+#endif

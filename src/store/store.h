@@ -1,0 +1,36 @@
+/* store/store.h - opening a store by URI: a meta engine and a data engine together. */
+#ifndef PT_STORE_STORE_H
+#define PT_STORE_STORE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "store/data.h"
+#include "store/meta.h"
+
+struct pt_store {
+	struct pt_meta meta;
+	struct pt_data data;
+	char *uri;                      /* as given */
+	char *dir;                      /* dir: stores; else NULL */
+	bool durable;
+	bool read_only;
+};
+
+struct pt_store_options {
+	bool read_only;                 /* refuse every change; the store must exist */
+	bool create;                    /* make a dir: store that is not there */
+	bool force;                     /* allow a dir: store on NFS, 9p or FUSE */
+	/* Fault layer stacked under both engines: "" or e.g. "data.read:error=EIO:after=3,meta.commit:delay_ms=200,data.seal:crash:after=1".
+	 * NULL: from the environment PTIO_FAULTS. See store/fault.h. */
+	const char *faults;
+};
+
+/* URIs: "/path", "dir:/path", "mem:SIZE" (64M, 2G; a private in-memory index beside it).
+ * -EINVAL: not a URI ptio knows (names the forms); -ENOENT; -ENOTSUP: network filesystem without force. A relative path is taken from the working directory. */
+int pt_store_open(const char *uri, const struct pt_store_options *options, struct pt_store **ret_store);
+void pt_store_close(struct pt_store *store);
+/* "64M", "2GiB", "1000" to bytes. -EINVAL. */
+int pt_size_parse(const char *text, uint64_t *ret_bytes);
+
+#endif
