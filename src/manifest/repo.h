@@ -1,0 +1,161 @@
+/* manifest/repo.h - a store seen as nodes and revisions. One per process and store; shared by all threads. */
+#ifndef PT_MANIFEST_REPO_H
+#define PT_MANIFEST_REPO_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "manifest/record.h"
+#include "store/store.h"
+
+enum pt_verify {
+	PT_VERIFY_OFF,                  /* never hash on reads */
+	PT_VERIFY_WHOLE,                /* hash chunks that a read covers whole */
+	PT_VERIFY_TOUCH                 /* read and hash the whole chunk at its first touch by this process while pinned (default) */
+};
+
+struct pt_repo_options {
+	enum pt_verify verify;
+	int64_t pending_ttl_ns;         /* pending sets idle for longer are collected; 0: 24 h */
+	int64_t orphan_grace_ns;        /* sealed blobs without a record are collected when older; 0: 15 min */
+};
+
+struct pt_repo;
+
+/* Takes over the store on success. Formats an empty store (unless read only). */
+int pt_repo_open(struct pt_store *store, const struct pt_repo_options *options, struct pt_repo **ret_repo);
+void pt_repo_close(struct pt_repo *repo);
+struct pt_store *pt_repo_store(struct pt_repo *repo);
+
+/* ---- nodes: the namespace (manifest/node.c, rename.c) ---- */
+int pt_node_get(struct pt_repo *repo, uint64_t id, struct pt_node *ret_node);                   /* -ENOENT */
+int pt_node_lookup(struct pt_repo *repo, uint64_t parent, const char *name, struct pt_node *ret_node);
+/* Makes a node from attrs->kind, mode, uid, gid, implicit, target, blob, size, xattrs. -EEXIST, -ENOENT parent gone, -ENOTDIR. */
+int pt_node_create(struct pt_repo *repo, uint64_t parent, const char *name, const struct pt_node *attrs, struct pt_node *ret_node);
+/* Names in byte order after `after` ("" from the start); the callback gets name, id and kind, and returns 0 to go on, 1 to stop. */
+typedef int pt_node_list_fn(void *ctx, const char *name, uint64_t id, enum pt_node_kind kind);
+int pt_node_list(struct pt_repo *repo, uint64_t parent, const char *after, pt_node_list_fn *fn, void *ctx);
+/* Writes mode, uid, gid, times, xattrs, split, implicit, blob and size back if the record is still at node->version (-EAGAIN). A replaced blob
+ * becomes garbage in the same batch; a new one (sealed, PT_BLOB_PLAIN) becomes referenced. Updates node->version. */
+int pt_node_update(struct pt_repo *repo, struct pt_node *node);
+/* unlink of files and symlinks (-EISDIR), rmdir of directories (-ENOTDIR, -ENOTEMPTY while children, manifests or pending sets exist). */
+int pt_node_unlink(struct pt_repo *repo, uint64_t parent, const char *name);
+int pt_node_rmdir(struct pt_repo *repo, uint64_t parent, const char *name);
+/* POSIX rename; no_replace: -EEXIST. exchange swaps. A replaced empty directory or file goes with it; -EINVAL into itself, -ENOTEMPTY ... Atomic: one batch.
+ * Manifests, pending sets and open uploads move along, since they hang on the node id. */
+int pt_node_rename(struct pt_repo *repo, uint64_t parent, const char *name, uint64_t new_parent, const char *new_name, bool no_replace, bool exchange);
+/* Key "a/b/c" to its node. create: missing components are made as implicit directories. -ENOENT, -ENOTDIR (a file is in the way). */
+int pt_node_by_key(struct pt_repo *repo, const char *key, bool create, struct pt_node *ret_node);
+/* The key of a node, from its parents; "" for the root. */
+int pt_node_key(struct pt_repo *repo, uint64_t id, char ret_key[PT_KEY_MAX + 1]);
+/* Removes implicit directories that are empty, from this node upwards. */
+int pt_node_prune(struct pt_repo *repo, uint64_t id);
+/* Every node below `parent`, depth first; for remove-all and key listings. Keys are relative to it. */
+typedef int pt_node_walk_fn(void *ctx, const char *key, const struct pt_node *node);
+int pt_node_walk(struct pt_repo *repo, uint64_t parent, pt_node_walk_fn *fn, void *ctx);
+
+/* ---- revisions (manifest/manifest.c) ---- */
+/* Current revision of (node, scope text), from the cache if its record is unchanged. -ENOENT. */
+int pt_manifest_get(struct pt_repo *repo, uint64_t node, const char *scope, struct pt_manifest **ret_m);
+typedef int pt_manifest_list_fn(void *ctx, struct pt_manifest *m);              /* ref it to keep it */
+int pt_manifest_list(struct pt_repo *repo, uint64_t node, pt_manifest_list_fn *fn, void *ctx);
+typedef int pt_pending_list_fn(void *ctx, const struct pt_pending *p);
+/* node 0: those of the whole store. */
+int pt_pending_list(struct pt_repo *repo, uint64_t node, pt_pending_list_fn *fn, void *ctx);
+/* A sealed part of a pending set as a servable one-object manifest (pending = true). -ENOENT. */
+int pt_pending_part(const struct pt_pending *p, int32_t rank, struct pt_manifest **ret_m);
+/* Makes the objects safe from collection while pinned, if m is still current (or still pending): -ESTALE when it is not; look again. Counted. */
+int pt_manifest_pin(struct pt_repo *repo, struct pt_manifest *m);
+void pt_manifest_unpin(struct pt_repo *repo, struct pt_manifest *m);
+/* Writes mode, uid, gid, mtime_ns of the current revision (touch, chmod). -ESTALE when superseded. */
+int pt_manifest_touch(struct pt_repo *repo, const struct pt_manifest *m, uint32_t mode, uint32_t uid, uint32_t gid, int64_t mtime_ns);
+/* Hides object `index` from listings; hiding the last visible one removes the revision. */
+int pt_manifest_hide(struct pt_repo *repo, const struct pt_manifest *m, uint32_t index);
+/* Removes the current revision; its objects become garbage. -ENOENT. */
+int pt_manifest_remove(struct pt_repo *repo, uint64_t node, const char *scope);
+/* Drops a pending set. */
+int pt_pending_remove(struct pt_repo *repo, const struct pt_pending *p);
+
+/* ---- commit (manifest/commit.c) ---- */
+struct pt_part {                        /* one sealed upload, ready to be published */
+	struct pt_object object;        /* box complete unless TP_SHARD */
+	struct pt_buf chunk_hashes;     /* owned */
+	enum pt_dtype dtype;
+	struct pt_shape shape;          /* global; TP_SHARD: the shard's own shape */
+	enum pt_written written;
+	enum pt_split split;
+	char step[PT_STEP_MAX + 1];
+	char scope[PT_LAYOUT_TEXT_MAX];
+	struct pt_layout scope_axes;
+	uint32_t mode, uid, gid;
+	int64_t mtime_ns;               /* 0: now */
+};
+
+struct pt_published {
+	uint64_t revision;              /* 0: the set is still pending */
+	struct pt_id set_id;
+};
+
+void pt_part_done(struct pt_part *part);
+/* Adds the part to its pending set, or commits the revision that it completes, in one durable batch; retried by itself on races.
+ * Set identity: (node, scope, written, size, dim, dtype, step, split, global shape - without the split extent for TP_SHARD). A part of a rank already pending
+ * replaces it. Sets of one commit at once. put: -EEXIST when (node, scope) has a revision already (pending siblings never matter).
+ * -EINVAL: TP shards whose other dims, or whose dtypes, disagree never mix: they are different sets. On success *part is emptied. */
+int pt_commit_part(struct pt_repo *repo, uint64_t node, struct pt_part *part, bool put, struct pt_published *ret_published);
+/* Waits until (node, scope) has a revision > after or timeout. -ETIMEDOUT. */
+int pt_manifest_wait(struct pt_repo *repo, uint64_t node, const char *scope, uint64_t after, int64_t timeout_ns, struct pt_manifest **ret_m);
+
+/* ---- objects (manifest/object_write.c, object_read.c) ---- */
+struct pt_object_writer;
+struct pt_object_spec {
+	const char *key;                /* at writing time, for the object's metadata */
+	enum pt_dtype dtype;
+	struct pt_shape local;          /* the payload's shape */
+	const struct pt_shape *global;  /* NULL: not known (TP_SHARD) */
+	const struct pt_box *box;       /* NULL: not known */
+	enum pt_written written;
+	struct pt_partition part;
+	uint32_t axis_count;
+	const struct pt_axis *axes;
+	const char *step;
+};
+
+/* A native object: header as DECISIONS 28, payload in order through a window of a few MiB, hashed (XXH3, CRC-32) on the way. */
+int pt_object_writer_create(struct pt_repo *repo, const struct pt_object_spec *spec, struct pt_object_writer **ret_w);
+/* Next len payload bytes; data NULL: zeros. -EINVAL beyond the payload's size. */
+int pt_object_writer_append(struct pt_object_writer *w, const void *data, uint64_t len);
+/* Complete: durable and immutable. Fills object (blob, payload_off, bytes, hash, crc32, part, axes, box if known) and chunk_hashes of the part.
+ * -EINVAL when bytes are missing. The blob stays pinned by this process until pt_commit_part or pt_object_discard. Consumes w, also on failure. */
+int pt_object_writer_seal(struct pt_object_writer *w, struct pt_part *part);
+void pt_object_writer_abort(struct pt_object_writer *w);                /* NULL is fine */
+/* Gives up a sealed, unpublished object. */
+void pt_object_discard(struct pt_repo *repo, struct pt_part *part);
+/* Ordinary contents: any bytes, as a PT_BLOB_PLAIN. Same rules (the blob is pinned until pt_node_update or pt_node_create takes it, or discard). */
+int pt_plain_writer_create(struct pt_repo *repo, struct pt_object_writer **ret_w);
+int pt_plain_writer_seal(struct pt_object_writer *w, struct pt_blob_ref *ret_blob, uint64_t *ret_bytes);
+
+struct pt_object_range {
+	uint32_t object;                /* index into the manifest's objects */
+	uint64_t off;                   /* payload bytes */
+	uint64_t len;
+	void *buf;
+};
+/* Reads ranges of a pinned manifest's objects, verified as the repo's options say. -EIO with a sentence that names object, key and chunk. */
+int pt_object_read(struct pt_repo *repo, struct pt_manifest *m, const struct pt_object_range *ranges, size_t count);
+/* Reads every byte of one object through a window and checks chunk and object hashes. progress may be NULL. */
+int pt_object_verify(struct pt_repo *repo, struct pt_manifest *m, uint32_t object, void (*progress)(void *ctx, uint64_t bytes), void *ctx);
+
+/* ---- garbage (manifest/gc.c) ---- */
+struct pt_gc_stats {
+	uint64_t objects_removed, bytes_removed, pending_expired, orphans_removed, staged_removed, kept_pinned;
+};
+/* One pass; safe beside readers and writers of any process, and after a crash at any point. */
+int pt_gc_run(struct pt_repo *repo, struct pt_gc_stats *ret_stats);
+
+/* counters for .ptio/metrics and tests; monotone since open */
+struct pt_repo_counters {
+	uint64_t reads, read_bytes_asked, read_bytes_moved, ranges, chunks_verified, verify_failures, commits, parts, bytes_stored;
+};
+void pt_repo_counters(struct pt_repo *repo, struct pt_repo_counters *ret_counters);
+
+#endif
