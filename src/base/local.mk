@@ -1,1 +1,9 @@
-# Sources of the base layer: libptio_core_la_SOURCES += src/base/x.c src/base/x.h
+libptio_core_la_SOURCES += \
+	src/base/alloc.c src/base/alloc.h \
+	src/base/buf.c src/base/buf.h \
+	src/base/error.c src/base/error.h \
+	src/base/hash.c src/base/hash.h \
+	src/base/id.c src/base/id.h \
+	src/base/io.c src/base/io.h \
+	src/base/log.c src/base/log.h \
+	src/base/size.h

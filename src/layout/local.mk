@@ -1,1 +1,4 @@
-# Sources of the layout layer: libptio_core_la_SOURCES += src/layout/x.c src/layout/x.h
+libptio_core_la_SOURCES += \
+	src/layout/axis.c src/layout/axis.h \
+	src/layout/box.c src/layout/box.h \
+	src/layout/dtype.c src/layout/dtype.h

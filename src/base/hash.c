@@ -1,0 +1,146 @@
+/* base/hash.c - XXH3 through libxxhash; the hasher keeps one state for the whole and one for the open chunk. */
+#include "base/hash.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/size.h"
+
+#define ZEROS_LEN ((size_t)64 << 10)
+
+struct pt_hasher {
+	XXH3_state_t *whole;
+	XXH3_state_t *chunk;
+	uint64_t in_chunk;              /* bytes of the open chunk so far */
+	uint64_t zero_chunk;            /* hash of a chunk of zeros, once known */
+	bool zero_chunk_known;
+	struct pt_buf chunks;
+};
+
+static const uint8_t zeros[ZEROS_LEN];
+
+uint64_t pt_hash64(const void *data, size_t len)
+{
+	return XXH3_64bits(data, len);
+}
+
+static struct pt_hash128 hash128_canonical(XXH128_hash_t h)
+{
+	XXH128_canonical_t canonical;
+	struct pt_hash128 ret;
+
+	XXH128_canonicalFromHash(&canonical, h);
+	memcpy(ret.b, canonical.digest, sizeof(ret.b));
+	return ret;
+}
+
+struct pt_hash128 pt_hash128(const void *data, size_t len)
+{
+	return hash128_canonical(XXH3_128bits(data, len));
+}
+
+int pt_hasher_create(struct pt_hasher **ret_h)
+{
+	struct pt_hasher *h = pt_calloc(1, sizeof(*h));
+
+	if (!h)
+		return pt_fail_nomem();
+	h->whole = XXH3_createState();
+	h->chunk = XXH3_createState();
+	if (!h->whole || !h->chunk) {
+		pt_hasher_free(h);
+		return pt_fail_nomem();
+	}
+	XXH3_128bits_reset(h->whole);
+	XXH3_64bits_reset(h->chunk);
+	*ret_h = h;
+	return 0;
+}
+
+void pt_hasher_free(struct pt_hasher *h)
+{
+	if (!h)
+		return;
+	XXH3_freeState(h->whole);
+	XXH3_freeState(h->chunk);
+	pt_buf_done(&h->chunks);
+	free(h);
+}
+
+static void hasher_chunk_end(struct pt_hasher *h)
+{
+	pt_buf_append_le64(&h->chunks, XXH3_64bits_digest(h->chunk));
+	XXH3_64bits_reset(h->chunk);
+	h->in_chunk = 0;
+}
+
+void pt_hasher_update(struct pt_hasher *h, const void *data, uint64_t len)
+{
+	const uint8_t *p = data;
+	uint64_t n;
+
+	while (len) {
+		n = pt_size_min(len, PT_HASH_CHUNK - h->in_chunk);
+		XXH3_128bits_update(h->whole, p, n);
+		if (n == PT_HASH_CHUNK) {
+			pt_buf_append_le64(&h->chunks, XXH3_64bits(p, n));
+		} else {
+			XXH3_64bits_update(h->chunk, p, n);
+			h->in_chunk += n;
+			if (h->in_chunk == PT_HASH_CHUNK)
+				hasher_chunk_end(h);
+		}
+		p += n;
+		len -= n;
+	}
+}
+
+/* A whole chunk of zeros at a chunk's start: its chunk hash is computed once. */
+static void hasher_zero_chunk(struct pt_hasher *h)
+{
+	uint64_t done;
+
+	for (done = 0; done < PT_HASH_CHUNK; done += ZEROS_LEN) {
+		XXH3_128bits_update(h->whole, zeros, ZEROS_LEN);
+		if (!h->zero_chunk_known)
+			XXH3_64bits_update(h->chunk, zeros, ZEROS_LEN);
+	}
+	if (!h->zero_chunk_known) {
+		h->zero_chunk = XXH3_64bits_digest(h->chunk);
+		h->zero_chunk_known = true;
+		XXH3_64bits_reset(h->chunk);
+	}
+	pt_buf_append_le64(&h->chunks, h->zero_chunk);
+}
+
+void pt_hasher_zeros(struct pt_hasher *h, uint64_t len)
+{
+	uint64_t n;
+
+	while (len) {
+		if (!h->in_chunk && len >= PT_HASH_CHUNK) {
+			hasher_zero_chunk(h);
+			len -= PT_HASH_CHUNK;
+			continue;
+		}
+		n = pt_size_min(len, ZEROS_LEN);
+		pt_hasher_update(h, zeros, n);
+		len -= n;
+	}
+}
+
+int pt_hasher_finish(struct pt_hasher *h, struct pt_hash128 *ret_whole, struct pt_buf *ret_chunks)
+{
+	if (h->in_chunk)
+		hasher_chunk_end(h);
+	if (pt_buf_failed(&h->chunks))
+		return pt_fail_nomem();
+	*ret_whole = hash128_canonical(XXH3_128bits_digest(h->whole));
+	*ret_chunks = h->chunks;
+	h->chunks = (struct pt_buf)PT_BUF_INIT;
+	return 0;
+}
