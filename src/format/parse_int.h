@@ -24,7 +24,8 @@ struct pt_parse_ops {
 	/* Takes the next bytes, len > 0; data NULL: that many zeros. Takes as many as suit it, at least one, and says how many in
 	 * *ret_used; the front end calls again with the rest. Never called after it failed or after ctx->complete is set. */
 	int (*feed)(void *state, const uint8_t *data, uint64_t len, uint64_t *ret_used);
-	/* The stream ended before ctx->complete: -EINVAL with a sentence that says what is missing. */
+	/* The stream ended before ctx->complete: -EINVAL with a sentence that says what is missing (or, for an empty payload
+	 * without a header, completes it). */
 	int (*end)(void *state);
 	void (*free)(void *state);      /* NULL is fine */
 };
