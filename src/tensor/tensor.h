@@ -1,0 +1,114 @@
+/* tensor/tensor.h - tensors above revisions: resolving a read target, reading it as a file, writing one from a file's bytes.
+ *
+ * The FUSE driver, the command line and the public C API (include/ptio/) are all built on these calls. */
+#ifndef PT_TENSOR_TENSOR_H
+#define PT_TENSOR_TENSOR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "format/format.h"
+#include "format/parse.h"
+#include "layout/axis.h"
+#include "manifest/repo.h"
+
+enum pt_target { PT_TARGET_FULL, PT_TARGET_SHARD, PT_TARGET_AS_STORED };
+
+/* What a path or an API call asks for. From paths, sizes (0), dims (-1), ids (has_id false) may be missing: they are completed from what is stored or
+ * pending (DECISIONS 1, 9), else -EINVAL with a sentence that names the missing part. */
+struct pt_request {
+	enum pt_target target;
+	struct pt_layout layout;
+	bool has_partition;             /* writer=; never with a layout */
+	struct pt_partition partition;
+	enum pt_split split;            /* UNSET: the key's rule, else balanced */
+	char step[PT_STEP_MAX + 1];
+	uint32_t axis_count;            /* the caller's order of axes, for obj headers; 0: canonical order */
+	struct pt_axis axis[PT_AXIS_KINDS];
+};
+
+/* ---- reading: a view is one read target of one revision; immutable, reference-counted ---- */
+struct pt_view;
+
+struct pt_view_info {
+	bool complete;                  /* false: open for reading is -ENODATA; shape may be unknown (shape_known) */
+	bool shape_known;
+	enum pt_dtype dtype;
+	struct pt_shape shape;          /* of what is read */
+	struct pt_shape global_shape;
+	struct pt_box box;              /* of what is read, in the global tensor */
+	uint64_t bytes;                 /* payload */
+	uint64_t revision;
+	struct pt_id set_id;
+	char scope[PT_LAYOUT_TEXT_MAX]; /* the scope it came from */
+	uint32_t axis_count;            /* axes it is served with, in order: the stored ones for an exact hit, else the request's; 0: FULL */
+	struct pt_axis axis[PT_AXIS_KINDS];
+	bool exact;                     /* one stored object, byte for byte */
+	uint32_t object;                /* if exact: its index in the manifest */
+	uint32_t mode, uid, gid;
+	int64_t mtime_ns;
+	uint64_t stored_bytes;          /* for st_blocks: stored payload bytes of the source (exact: the object's) */
+	const char *source;             /* "stored", "planned from tp=4 on dim 0", ...: one phrase, owned by the view */
+};
+
+/* DESIGN 4 "Reads" with DECISIONS 1-9, 20. Errors: -ENOENT nothing such is stored (the sentence says what is), -EINVAL nonsense or ambiguous,
+ * -EIO. An incomplete set is not an error: complete is false. */
+int pt_view_resolve(struct pt_repo *repo, uint64_t node, const struct pt_request *req, struct pt_view **ret_view);
+struct pt_view *pt_view_ref(struct pt_view *v);
+void pt_view_unref(struct pt_view *v);
+const struct pt_view_info *pt_view_info(const struct pt_view *v);
+struct pt_manifest *pt_view_manifest(const struct pt_view *v);          /* NULL when incomplete */
+/* Pins its revision for reading. -ENODATA: incomplete (sentence says what is missing); -ESTALE: superseded meanwhile, resolve again. Counted. */
+int pt_view_pin(struct pt_view *v);
+void pt_view_unpin(struct pt_view *v);
+/* Payload bytes [off, off+len) of a pinned view; 0 or -errno. Thread-safe. Memory bounded whatever len. */
+int pt_view_read(struct pt_view *v, void *buf, uint64_t len, uint64_t off);
+/* Completes the parts a path left out, as for a read; used to give every spelling one identity. */
+int pt_request_complete(struct pt_repo *repo, uint64_t node, const struct pt_request *req, struct pt_request *ret_req);
+
+/* ---- a view in a format: a file ---- */
+struct pt_vfile;
+
+/* name: the tensor's name in safetensors (the key's last component). -EOPNOTSUPP the format has no such dtype. Takes its own reference to v. */
+int pt_vfile_create(struct pt_view *v, enum pt_format format, const char *name, struct pt_vfile **ret_f);
+void pt_vfile_free(struct pt_vfile *f);
+uint64_t pt_vfile_size(const struct pt_vfile *f);
+struct pt_view *pt_vfile_view(const struct pt_vfile *f);
+/* File bytes; the view is pinned by the caller. Bytes read (short only at the end) or -errno. Thread-safe. */
+int64_t pt_vfile_read(struct pt_vfile *f, void *buf, uint64_t len, uint64_t off);
+
+/* ---- writing: a file's bytes go in, in order; the owned slice is stored ---- */
+struct pt_upload;
+
+struct pt_upload_options {
+	enum pt_format format;          /* PT_FORMAT_COUNT: recognised by content. A view named .npy accepts any format's content, too */
+	struct pt_parse_hint hint;      /* for bin: dtype and shape; completed from the key's current revision when missing */
+	bool put;                       /* -EEXIST when (key, scope) has a revision */
+	uint32_t mode, uid, gid;
+	int64_t mtime_ns;               /* 0: time of publication */
+};
+
+/* DESIGN 4 "Writes", DECISIONS 1-3, 7-11. -EACCES as_stored; -EINVAL `shard` without axes, partition together with axes, ...; a missing dim defaults to 0
+ * on the first write, else to what is stored. Nothing is visible before pt_upload_publish. */
+int pt_upload_open(struct pt_repo *repo, uint64_t node, const struct pt_request *req, const struct pt_upload_options *options, struct pt_upload **ret_u);
+/* File bytes; NULL: zeros. The feed that completes the file seals the object (verdict). Errors stay: every later call returns the same. A file
+ * with several tensors is -EINVAL, naming how many. */
+int pt_upload_feed(struct pt_upload *u, const void *data, uint64_t len);
+/* Or a tensor without a file around it: dtype and shape, then its row-major bytes. */
+int pt_upload_begin_tensor(struct pt_upload *u, enum pt_dtype dtype, const struct pt_shape *shape);
+int pt_upload_feed_tensor(struct pt_upload *u, const void *data, uint64_t len);
+uint64_t pt_upload_fed(const struct pt_upload *u);
+bool pt_upload_complete(const struct pt_upload *u);
+/* Publishes once complete; later calls return the same. Incomplete: -EIO, the sentence says what is missing. */
+int pt_upload_publish(struct pt_upload *u, struct pt_published *ret_published);
+/* Attributes for a publication still to come, or of the one just made while it is current (rsync's utimens after the last write). */
+int pt_upload_set_attrs(struct pt_upload *u, uint32_t mode, uint32_t uid, uint32_t gid, int64_t mtime_ns);
+void pt_upload_free(struct pt_upload *u);                               /* drops what was not published; NULL is fine */
+
+/* ---- telling ---- */
+/* What is known of a key, as JSON text (`.ptio.json`): dtype, shape, revision, scopes, stored layouts, split rule, pending sets and what they miss. scope_or_layout: restrict to it; NULL: all. */
+int pt_tensor_info_json(struct pt_repo *repo, uint64_t node, const struct pt_request *restrict_to, struct pt_buf *ret_json);
+/* Is there anything of a tensor at this node? */
+int pt_tensor_exists(struct pt_repo *repo, uint64_t node, bool *ret_revision, bool *ret_pending);
+
+#endif
