@@ -1,1 +1,2 @@
-# Documents: dist_doc_DATA += docs/x.md.
+# Documents: one line a page.
+dist_doc_DATA += docs/HACKING.md

@@ -21,11 +21,20 @@ fuse3_prefix() {
 	fi
 }
 
+# Compilers take flags apart at spaces, so this path must have none.
+check_fuse3_prefix() {
+	case $1 in
+	*[[:space:]]*) die "libfuse cannot be kept in '$1', which has a space; set PTIO_FUSE3_PREFIX to another place" ;;
+	/*) ;;
+	*) die "PTIO_FUSE3_PREFIX must be an absolute path, not '$1'" ;;
+	esac
+}
+
 # fuse3_at_least VERSION [PREFIX]: is there a libfuse of this version or later?
 fuse3_at_least() {
-	local path=
+	local path= d
 	if [ -n "${2:-}" ]; then
-		path=$(echo "$2"/lib/pkgconfig "$2"/lib/*/pkgconfig | tr ' ' ':')
+		for d in "$2"/lib/pkgconfig "$2"/lib/*/pkgconfig; do path+=${path:+:}$d; done
 		PKG_CONFIG_LIBDIR=$path pkg-config --atleast-version="$1" fuse3 2>/dev/null
 	else
 		pkg-config --atleast-version="$1" fuse3 2>/dev/null
