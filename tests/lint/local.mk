@@ -1,3 +1,8 @@
 # Lint tests: rules of the house that a script can see.
-EXTRA_DIST += tests/lint/layers tests/lint/style
-TESTS += tests/lint/layers tests/lint/style
+lint_tests = \
+	tests/lint/exports \
+	tests/lint/headers \
+	tests/lint/layers \
+	tests/lint/style
+EXTRA_DIST += $(lint_tests)
+TESTS += $(lint_tests)
