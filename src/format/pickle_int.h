@@ -1,4 +1,4 @@
-/* format/pickle_int.h - values of the pickle machine; shared by pickle.c (opcodes), pickle_torch.c (globals, tensors) and pickle_walk.c (names).
+/* format/pickle_int.h - values of the pickle machine; shared by pickle.c (opcodes), pickle_value.c (memory), pickle_torch.c (globals, tensors) and pickle_walk.c (names).
  *
  * Values live in growing arrays of the machine and refer to each other by index, so that all of them go at once. */
 #ifndef PT_FORMAT_PICKLE_INT_H
@@ -104,13 +104,15 @@ int pt_pickle_grow(struct pt_pickle *p, void *array, size_t *cap, size_t need, s
 /* The bytes as printable ASCII, cut to fit; returns buf. */
 const char *pt_pickle_quote(const void *s, size_t len, char buf[PT_PICKLE_QUOTE]);
 
+int pt_pickle_container_add(struct pt_pickle *p, uint64_t *ret_container);
+/* Notes that the dict has the key; refuses one that is set twice. */
+int pt_pickle_dict_key(struct pt_pickle *p, uint64_t container, struct pt_pv key);
+int pt_pickle_add(struct pt_pickle *p, uint64_t container, struct pt_pv key, struct pt_pv value);
+
 /* pickle_torch.c */
 /* Which global "module\nname" is: a GLOBAL value, or refused by name. text is at offset at of the pickle. */
 int pt_pickle_global_resolve(struct pt_pickle *p, size_t at, size_t module_len, size_t name_len, struct pt_pv *ret_v);
 int pt_pickle_reduce(struct pt_pickle *p, struct pt_pv func, struct pt_pv args, struct pt_pv *ret_v);
 int pt_pickle_persid(struct pt_pickle *p, struct pt_pv id, struct pt_pv *ret_v);
-
-/* pickle.c */
-int pt_pickle_container_add(struct pt_pickle *p, uint64_t *ret_container);
 
 #endif
