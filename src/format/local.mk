@@ -7,3 +7,4 @@ libptio_core_la_SOURCES += \
 	src/format/serve.c src/format/serve.h src/format/serve_int.h \
 	src/format/serve_npy.c src/format/serve_obj.c src/format/serve_pickle.c \
 	src/format/serve_pt.c src/format/serve_safetensors.c
+include src/format/pt.mk
