@@ -18,7 +18,7 @@ static void sentence_set(const char *fmt, va_list args)
 	memcpy(sentence, text, strlen(text) + 1);
 }
 
-int pt_fail(int err, const char *fmt, ...)
+int (pt_fail)(int err, const char *fmt, ...)
 {
 	int saved = errno;
 	va_list args;
@@ -55,7 +55,7 @@ int pt_fail_context(int rc, const char *fmt, ...)
 	return rc;
 }
 
-int pt_fail_nomem(void)
+int (pt_fail_nomem)(void)
 {
 	return pt_fail(ENOMEM, "out of memory: free some, or raise the limit of this process");
 }

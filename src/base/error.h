@@ -21,4 +21,15 @@ int pt_fail_nomem(void) __attribute__((cold));
 const char *pt_fail_sentence(void);
 void pt_fail_clear(void);
 
+/* Tells the compiler that a failure is never 0, so that it can see which outputs are set. */
+static inline int pt_fail_negative(int rc)
+{
+	if (rc >= 0)
+		__builtin_unreachable();
+	return rc;
+}
+
+#define pt_fail(...) pt_fail_negative(pt_fail(__VA_ARGS__))
+#define pt_fail_nomem() pt_fail_negative(pt_fail_nomem())
+
 #endif

@@ -1,1 +1,5 @@
-# Sources of the plan layer: libptio_core_la_SOURCES += src/plan/x.c src/plan/x.h
+libptio_core_la_SOURCES += \
+	src/plan/cells.h \
+	src/plan/cursor.c \
+	src/plan/plan.c src/plan/plan.h \
+	src/plan/tree.c

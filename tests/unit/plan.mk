@@ -1,1 +1,6 @@
-# Unit tests of the plan layer; the flags to use are shown in the top Makefile.am.
+# Unit tests of the plan layer.
+check_PROGRAMS += tests/unit/test_plan
+tests_unit_test_plan_SOURCES = tests/unit/test_plan.c tests/unit/tiling.c tests/unit/tiling.h tests/unit/rng.h
+tests_unit_test_plan_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_plan_LDADD = $(UNIT_LIBS)
+TESTS += tests/unit/test_plan
