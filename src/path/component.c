@@ -1,0 +1,213 @@
+/* path/component.c - key components and their one spelling in the tree. */
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "base/error.h"
+#include "path/internal.h"
+#include "path/path.h"
+
+bool pt_path_axis_like(const char *name)
+{
+	static const char *const starts[] = { "dp=", "tp=", "ep=", "pp=", "writer=" };
+
+	for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++)
+		if (strncasecmp(name, starts[i], strlen(starts[i])) == 0)
+			return true;
+	return false;
+}
+
+bool pt_path_view_split(const char *name, enum pt_path_view *ret_view, enum pt_format *ret_format)
+{
+	static const char *const views[] = { "full", "shard", "as_stored" };
+
+	for (size_t i = 0; i < sizeof(views) / sizeof(views[0]); i++) {
+		size_t n = strlen(views[i]);
+		enum pt_format f = PT_FORMAT_COUNT;
+
+		if (strncmp(name, views[i], n) != 0)
+			continue;
+		if (name[n] == '.') {
+			f = pt_format_by_name(name + n + 1, strlen(name + n + 1));
+			if (f == PT_FORMAT_COUNT)
+				continue;
+		} else if (name[n] != '\0') {
+			continue;
+		}
+		*ret_view = (enum pt_path_view)i;
+		*ret_format = f;
+		return true;
+	}
+	return false;
+}
+
+/* Would this component be taken for something else? */
+static bool reserved(const char *c)
+{
+	enum pt_path_view view;
+	enum pt_format format;
+
+	return pt_path_axis_like(c) || pt_path_view_split(c, &view, &format) || strcmp(c, PT_PATH_INFO_NAME) == 0 ||
+	       strcmp(c, PT_PATH_CONTROL_NAME) == 0 || strcmp(c, ".all.safetensors") == 0 || strcmp(c, ".all.pt") == 0 ||
+	       strcmp(c, ".") == 0 || strcmp(c, "..") == 0;
+}
+
+/* Length of the UTF-8 sequence at s, 0 when it is malformed (RFC 3629: no surrogates, nothing overlong, at most U+10FFFF). */
+static size_t utf8_length(const unsigned char *s)
+{
+	size_t n = s[0] < 0x80 ? 1 : s[0] < 0xc2 ? 0 : s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : s[0] < 0xf5 ? 4 : 0;
+
+	for (size_t i = 1; i < n; i++)
+		if ((s[i] & 0xc0) != 0x80)
+			return 0;
+	if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) || (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f))
+		return 0;
+	return n;
+}
+
+static bool utf8_valid(const char *text)
+{
+	const unsigned char *s = (const unsigned char *)text;
+
+	while (*s) {
+		size_t n = utf8_length(s);
+
+		if (n == 0)
+			return false;
+		s += n;
+	}
+	return true;
+}
+
+static void put_hex(char out[3], unsigned char c)
+{
+	static const char digits[] = "0123456789ABCDEF";
+
+	out[0] = '%';
+	out[1] = digits[c >> 4];
+	out[2] = digits[c & 15];
+}
+
+int pt_path_component_encode(const char *component, char ret_name[PT_PATH_COMPONENT_MAX + 1])
+{
+	char name[PT_PATH_COMPONENT_MAX + 1];
+	bool first = reserved(component);
+	size_t len = 0;
+
+	if (*component == '\0')
+		return pt_fail(EINVAL, "a key component cannot be empty");
+	if (!utf8_valid(component))
+		return pt_fail(EINVAL, "a key component must be valid UTF-8");
+	for (const char *c = component; *c; c++) {
+		bool escape = *c == '%' || first;
+
+		if (*c == '/')
+			return pt_fail(EINVAL, "a key component cannot hold a slash");
+		if (len + (escape ? 3 : 1) > PT_PATH_COMPONENT_MAX)
+			return pt_fail(ENAMETOOLONG, "key component \"%.40s...\" is longer than %d bytes once encoded", component,
+				       PT_PATH_COMPONENT_MAX);
+		if (escape) {
+			put_hex(name + len, (unsigned char)*c);
+			len += 3;
+		} else {
+			name[len++] = *c;
+		}
+		first = false;
+	}
+	name[len] = '\0';
+	strcpy(ret_name, name);
+	return 0;
+}
+
+static int hex_value(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if (c >= 'A' && c <= 'F')
+		return c - 'A' + 10;
+	return -1;
+}
+
+int pt_path_component_decode(const char *name, char ret_component[PT_PATH_COMPONENT_MAX + 1])
+{
+	char component[PT_PATH_COMPONENT_MAX + 1], again[PT_PATH_COMPONENT_MAX + 1];
+	size_t len = 0;
+	int rc;
+
+	if (strlen(name) > PT_PATH_COMPONENT_MAX)
+		return pt_fail(ENAMETOOLONG, "a name of more than %d bytes", PT_PATH_COMPONENT_MAX);
+	for (const char *c = name; *c; c++) {
+		int hi, lo;
+
+		if (*c != '%') {
+			component[len++] = *c;
+			continue;
+		}
+		hi = hex_value(c[1]);
+		lo = hi < 0 ? -1 : hex_value(c[2]);
+		if (lo < 0 || (hi == 0 && lo == 0))
+			return pt_fail(EINVAL, "\"%s\" holds a percent sign that begins no escape; write it as %%25", name);
+		component[len++] = (char)(hi << 4 | lo);
+		c += 2;
+	}
+	component[len] = '\0';
+	rc = pt_path_component_encode(component, again);
+	if (rc < 0)
+		return rc;
+	if (strcmp(again, name) != 0)
+		return pt_fail(EINVAL, "\"%s\" is not how this key is spelled; use \"%s\"", name, again);
+	strcpy(ret_component, component);
+	return 0;
+}
+
+int pt_path_key_check(const char *key)
+{
+	size_t len = strlen(key);
+	char *path;
+	int rc;
+
+	if (len == 0)
+		return pt_fail(EINVAL, "a key cannot be empty");
+	if (len > PT_PATH_KEY_MAX)
+		return pt_fail(ENAMETOOLONG, "a key of %zu bytes; at most %d are allowed", len, PT_PATH_KEY_MAX);
+	rc = pt_path_for_key(key, &path);
+	if (rc == 0)
+		free(path);
+	return rc;
+}
+
+int pt_path_for_key(const char *key, char **ret_path)
+{
+	struct pt_buf out = PT_BUF_INIT;
+	const char *at = key;
+
+	for (;;) {
+		size_t len = strcspn(at, "/");
+		char name[PT_PATH_COMPONENT_MAX + 1];
+		char *component = strndup(at, len);
+		int rc = component ? pt_path_component_encode(component, name) : pt_fail_nomem();
+
+		free(component);
+		if (rc < 0) {
+			pt_buf_done(&out);
+			return pt_fail_context(rc, "key \"%.80s\"", key);
+		}
+		pt_buf_append_str(&out, name);
+		at += len;
+		if (*at == '\0')
+			break;
+		pt_buf_append_u8(&out, '/');
+		at++;
+	}
+	pt_buf_append_u8(&out, 0);
+	if (pt_buf_failed(&out)) {
+		pt_buf_done(&out);
+		return pt_fail_nomem();
+	}
+	*ret_path = (char *)out.data;
+	return 0;
+}
