@@ -31,7 +31,9 @@ struct pt_request {
 struct pt_view;
 
 struct pt_view_info {
-	bool complete;                  /* false: open for reading is -ENODATA; shape may be unknown (shape_known) */
+	bool complete;                  /* false: a pending set answers; shape may be unknown (shape_known) */
+	bool readable;                  /* complete, or a sealed part of a pending set that is served while nothing is committed (DECISIONS 4).
+					 * false: pt_view_pin is -ENODATA */
 	bool shape_known;
 	enum pt_dtype dtype;
 	struct pt_shape shape;          /* of what is read */
@@ -57,8 +59,8 @@ int pt_view_resolve(struct pt_repo *repo, uint64_t node, const struct pt_request
 struct pt_view *pt_view_ref(struct pt_view *v);
 void pt_view_unref(struct pt_view *v);
 const struct pt_view_info *pt_view_info(const struct pt_view *v);
-struct pt_manifest *pt_view_manifest(const struct pt_view *v);          /* NULL when incomplete */
-/* Pins its revision for reading. -ENODATA: incomplete (sentence says what is missing); -ESTALE: superseded meanwhile, resolve again. Counted. */
+struct pt_manifest *pt_view_manifest(const struct pt_view *v);          /* NULL when not readable */
+/* Pins its revision for reading. -ENODATA: not readable (sentence says what is missing); -ESTALE: superseded meanwhile, resolve again. Counted. */
 int pt_view_pin(struct pt_view *v);
 void pt_view_unpin(struct pt_view *v);
 /* Payload bytes [off, off+len) of a pinned view; 0 or -errno. Thread-safe. Memory bounded whatever len. */
@@ -88,9 +90,12 @@ struct pt_upload_options {
 	int64_t mtime_ns;               /* 0: time of publication */
 };
 
-/* DESIGN 4 "Writes", DECISIONS 1-3, 7-11. -EACCES as_stored; -EINVAL `shard` without axes, partition together with axes, ...; a missing dim defaults to 0
+/* One thread at a time uses an upload.
+ * DESIGN 4 "Writes", DECISIONS 1-3, 7-11. -EACCES as_stored; -EINVAL `shard` without axes, partition together with axes, ...; a missing dim defaults to 0
  * on the first write, else to what is stored. Nothing is visible before pt_upload_publish. */
 int pt_upload_open(struct pt_repo *repo, uint64_t node, const struct pt_request *req, const struct pt_upload_options *options, struct pt_upload **ret_u);
+/* A better hint, as long as no byte has been fed (-EBUSY): dtype and shape that were set on the open file. */
+int pt_upload_set_hint(struct pt_upload *u, const struct pt_parse_hint *hint);
 /* File bytes; NULL: zeros. The feed that completes the file seals the object (verdict). Errors stay: every later call returns the same. A file
  * with several tensors is -EINVAL, naming how many. */
 int pt_upload_feed(struct pt_upload *u, const void *data, uint64_t len);
