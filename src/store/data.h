@@ -30,7 +30,7 @@ struct pt_data_range {
 };
 
 struct pt_data_space {
-	uint64_t total_bytes, free_bytes, used_bytes;
+	uint64_t total_bytes, free_bytes, used_bytes;   /* of the filesystem below, or of the memory */
 	uint64_t total_files, free_files;
 };
 
@@ -50,7 +50,7 @@ struct pt_data_ops {
 	/* Final size `bytes` (a longer tail than written is zeros). Consumes the handle, also on failure. */
 	void (*seal)(void *h, void *blob, uint64_t bytes, struct pt_done *done);
 	void (*abort)(void *h, void *blob);
-	/* All ranges; fails as a whole. -ENOENT no such blob; -EIO beyond its end. */
+	/* All ranges; fails as a whole. The array lives until completion. -ENOENT no such blob; -EIO beyond its end. */
 	void (*read)(void *h, const struct pt_data_range *ranges, size_t count, struct pt_done *done);
 	/* A read-only view of bytes in place, valid until unmap; -EOPNOTSUPP where the engine cannot. */
 	int (*map)(void *h, const struct pt_blob_ref *ref, uint64_t off, uint64_t len, const void **ret_addr, void **ret_map);
@@ -78,6 +78,7 @@ struct pt_data_ops {
 struct pt_data {
 	const struct pt_data_ops *ops;
 	void *h;
+	bool read_only;                 /* the checked forms refuse changes (-EROFS); reading and pinning go on */
 };
 
 /* dir: made if absent (objects/, staging/, pins/ below it). */

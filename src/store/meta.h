@@ -3,7 +3,7 @@
  * Keys are byte strings of 1..1536 bytes, compared by memcmp; values up to PT_META_VALUE_MAX. Each record has a version, a
  * number that every change of the record makes larger than any version seen before in this store; 0 means absent.
  * A batch is all or nothing, and durable when it completes (unless the engine is volatile). Batches touch few records
- * (128 at most), so that an engine over etcd can keep the promise.
+ * (128 at most, each written once), so that an engine over etcd can keep the promise.
  * Engines may be called by many threads at once. Operations complete through struct pt_done; the pt_meta_* functions
  * below are the synchronous forms, and check arguments for every engine. */
 #ifndef PT_STORE_META_H
@@ -44,7 +44,8 @@ struct pt_meta_space {
 	uint64_t free_bytes;
 };
 
-/* Scan callback: return 0 to go on, 1 to stop, -errno to fail. Bytes are valid during the call. */
+/* Scan callback: return 0 to go on, 1 to stop, -errno to fail. Bytes are valid during the call. It may call the engine:
+ * what it changes does not show in the scan that called it. */
 typedef int pt_meta_scan_fn(void *ctx, const void *key, size_t key_len, const void *value, size_t value_len, uint64_t version);
 
 struct pt_meta_ops {
@@ -53,14 +54,15 @@ struct pt_meta_ops {
 	const char *name;               /* "sqlite" */
 	bool durable;                   /* survives the process and power loss */
 	void (*close)(void *h);
-	/* *ret_version 0 and rc 0 when absent. */
+	/* *ret_version 0 and rc 0 when absent; else the value replaces what ret_value held (NULL: only the version is wanted). */
 	void (*get)(void *h, const struct pt_meta_key *key, struct pt_buf *ret_value, uint64_t *ret_version, struct pt_done *done);
 	/* Keys in [start, end), in order, at most `limit` (0: no limit); end.len 0: to the last key. One consistent snapshot. */
 	void (*scan)(void *h, const struct pt_meta_key *start, const struct pt_meta_key *end, uint64_t limit, pt_meta_scan_fn *fn, void *ctx,
 		     struct pt_done *done);
 	/* -EAGAIN: a compare did not hold, nothing was changed. *ret_version: that of the records put. */
 	void (*commit)(void *h, const struct pt_meta_op *ops, size_t count, uint64_t *ret_version, struct pt_done *done);
-	/* Completes when the store's highest version exceeds `seen` or after timeout_ns (rc 0 both ways); *ret_version: the highest now. */
+	/* Completes when the store's highest version exceeds `seen` or after timeout_ns (rc 0 both ways); *ret_version: the highest now.
+	 * Must have ended before close. */
 	void (*watch)(void *h, uint64_t seen, int64_t timeout_ns, uint64_t *ret_version, struct pt_done *done);
 	void (*space)(void *h, struct pt_meta_space *ret_space, struct pt_done *done);
 	/* All batches completed before are durable. */
@@ -72,6 +74,7 @@ struct pt_meta_ops {
 struct pt_meta {
 	const struct pt_meta_ops *ops;
 	void *h;
+	bool read_only;                 /* the checked forms refuse changes: -EROFS */
 };
 
 /* Engines. */

@@ -1,0 +1,526 @@
+/* store/data_memory.c - the memory data engine: blobs of one process in its memory, up to a capacity.
+ *
+ * A blob counts with its bytes, from the first write on (what is written furthest, then the sealed size), until it was
+ * removed and its last reader is gone. Large ones are maps of their own, on huge pages where the system gives them.
+ * Pins are counters. Operations complete before they return. Not durable. */
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/io.h"
+#include "base/size.h"
+#include "store/data.h"
+#include "store/refmap.h"
+
+#define MAP_MIN (PT_MIB / 4)            /* from here on a blob is a map */
+#define HUGE_MIN (PT_MIB * 2)
+
+struct blob {
+	struct pt_refmap_node node;             /* first; in sealed or staged */
+	uint64_t users;                         /* the map's and readers'; under the store's lock */
+	uint64_t bytes;                         /* sealed: the size; staged: the end of what was written */
+	uint64_t room;                          /* of data */
+	uint8_t *data;
+	int64_t mtime_ns;
+};
+
+struct pin {
+	struct pt_refmap_node node;             /* first */
+	uint64_t count;
+};
+
+struct memory {
+	uint64_t capacity;
+	pthread_mutex_t lock;                   /* all below, and users of all blobs */
+	uint64_t used;
+	struct pt_refmap sealed, staged, pins;
+};
+
+static void data_free(uint8_t *data, uint64_t room)
+{
+	if (room >= MAP_MIN)
+		munmap(data, room);
+	else
+		free(data);
+}
+
+/* Grows to hold `need` bytes; new bytes are zero. */
+static int data_grow(struct blob *b, uint64_t need)
+{
+	uint64_t room = pt_size_max(need, b->room < INT64_MAX / 2 ? b->room + b->room / 2 : need);
+	uint8_t *data;
+
+	if (need <= b->room)
+		return 0;
+	if (room < MAP_MIN) {
+		data = pt_realloc(b->data, room);
+		if (!data)
+			return pt_fail_nomem();
+		memset(data + b->room, 0, room - b->room);
+		b->data = data;
+		b->room = room;
+		return 0;
+	}
+	if (!pt_size_align(room, room >= HUGE_MIN ? HUGE_MIN : 4096, &room))
+		return pt_fail_nomem();
+	if (b->room >= MAP_MIN) {
+		data = mremap(b->data, b->room, room, MREMAP_MAYMOVE);
+		if (data == MAP_FAILED)
+			return pt_fail_nomem();
+	} else {
+		data = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		if (data == MAP_FAILED)
+			return pt_fail_nomem();
+		if (b->room)
+			memcpy(data, b->data, b->room);
+		free(b->data);
+	}
+	if (room >= HUGE_MIN)
+		madvise(data, room, MADV_HUGEPAGE);     /* a wish */
+	b->data = data;
+	b->room = room;
+	return 0;
+}
+
+static void blob_free(struct blob *b)
+{
+	data_free(b->data, b->room);
+	free(b);
+}
+
+/* Drops one user; the last one frees it. */
+static void blob_unref(struct memory *m, struct blob *b)
+{
+	bool last;
+
+	pthread_mutex_lock(&m->lock);
+	last = --b->users == 0;
+	if (last)
+		m->used -= b->bytes;
+	pthread_mutex_unlock(&m->lock);
+	if (last)
+		blob_free(b);
+}
+
+static int fail_blob(const struct pt_blob_ref *ref, int err, const char *what)
+{
+	char hex[PT_ID_HEX_LEN + 1];
+
+	pt_id_hex(&ref->id, hex);
+	return pt_fail(err, "object %s %s", hex, what);
+}
+
+static int fail_full(const struct memory *m)
+{
+	return pt_fail(ENOSPC, "the memory store is full (%llu bytes); remove something, or open it with a larger mem:SIZE",
+		       (unsigned long long)m->capacity);
+}
+
+static void memory_create(void *h, const struct pt_blob_ref *ref, uint64_t size_hint, void **ret_blob, struct pt_done *done)
+{
+	struct memory *m = h;
+	struct blob *b = NULL;
+	int rc = 0;
+
+	pthread_mutex_lock(&m->lock);
+	if (pt_refmap_find(&m->sealed, ref) || pt_refmap_find(&m->staged, ref))
+		rc = fail_blob(ref, EEXIST, "is there already");
+	else if (size_hint > m->capacity - m->used)
+		rc = fail_full(m);
+	else if (!(b = pt_calloc(1, sizeof(*b))))
+		rc = pt_fail_nomem();
+	if (rc == 0) {
+		b->node.ref = *ref;
+		b->users = 1;
+		b->mtime_ns = pt_time_now_ns();
+		pt_refmap_insert(&m->staged, &b->node);
+	}
+	pthread_mutex_unlock(&m->lock);
+	/* The hint spares copies later; without memory for it the writes say so. */
+	if (rc == 0) {
+		if (size_hint >= MAP_MIN)
+			data_grow(b, size_hint);
+		*ret_blob = b;
+	}
+	pt_done_call(done, rc);
+}
+
+/* Accounts for the blob reaching `end` and gives it room, under the lock: writers of one blob may be many. */
+static int reach_locked(struct memory *m, struct blob *b, uint64_t end)
+{
+	int rc;
+
+	if (end <= b->bytes)
+		return 0;
+	if (end - b->bytes > m->capacity - m->used)
+		return fail_full(m);
+	rc = data_grow(b, end);
+	if (rc < 0)
+		return rc;
+	m->used += end - b->bytes;
+	b->bytes = end;
+	return 0;
+}
+
+static void memory_write(void *h, void *blob, const void *buf, uint64_t len, uint64_t off, struct pt_done *done)
+{
+	struct memory *m = h;
+	struct blob *b = blob;
+	int rc;
+
+	/* Growing may move the bytes, so the copy is made under the lock too. */
+	pthread_mutex_lock(&m->lock);
+	rc = reach_locked(m, b, off + len);
+	if (rc == 0)
+		memcpy(b->data + off, buf, len);
+	pthread_mutex_unlock(&m->lock);
+	pt_done_call(done, rc);
+}
+
+static void memory_abort(void *h, void *blob)
+{
+	struct memory *m = h;
+	struct blob *b = blob;
+
+	pthread_mutex_lock(&m->lock);
+	pt_refmap_remove(&m->staged, &b->node);
+	pthread_mutex_unlock(&m->lock);
+	blob_unref(m, b);
+}
+
+static void memory_seal(void *h, void *blob, uint64_t bytes, struct pt_done *done)
+{
+	struct memory *m = h;
+	struct blob *b = blob;
+	int rc;
+
+	pthread_mutex_lock(&m->lock);
+	rc = reach_locked(m, b, bytes);
+	if (rc == 0) {
+		m->used -= b->bytes - bytes;
+		b->bytes = bytes;
+		b->mtime_ns = pt_time_now_ns();
+		pt_refmap_remove(&m->staged, &b->node);
+		pt_refmap_insert(&m->sealed, &b->node);
+	}
+	pthread_mutex_unlock(&m->lock);
+	if (rc < 0)
+		memory_abort(m, b);
+	pt_done_call(done, rc);
+}
+
+/* A sealed blob with one more user. */
+static int blob_use(struct memory *m, const struct pt_blob_ref *ref, struct blob **ret_blob)
+{
+	struct blob *b;
+
+	pthread_mutex_lock(&m->lock);
+	b = (struct blob *)pt_refmap_find(&m->sealed, ref);
+	if (b)
+		b->users++;
+	pthread_mutex_unlock(&m->lock);
+	if (!b)
+		return fail_blob(ref, ENOENT, "is not there");
+	*ret_blob = b;
+	return 0;
+}
+
+static int check_inside(const struct blob *b, uint64_t off, uint64_t len)
+{
+	if (len > b->bytes || off > b->bytes - len)
+		return fail_blob(&b->node.ref, EIO, "is shorter than what is read of it; run ptio verify, and write the tensor again");
+	return 0;
+}
+
+static void memory_read(void *h, const struct pt_data_range *ranges, size_t count, struct pt_done *done)
+{
+	struct memory *m = h;
+	struct blob *b = NULL;
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < count; i++) {
+		const struct pt_data_range *r = &ranges[i];
+
+		if (b && !pt_blob_ref_equal(&b->node.ref, &r->blob)) {
+			blob_unref(m, b);
+			b = NULL;
+		}
+		if (!b)
+			rc = blob_use(m, &r->blob, &b);
+		if (rc == 0)
+			rc = check_inside(b, r->off, r->len);
+		if (rc == 0 && r->len)
+			memcpy(r->buf, b->data + r->off, r->len);
+	}
+	if (b)
+		blob_unref(m, b);
+	pt_done_call(done, rc);
+}
+
+static int memory_map(void *h, const struct pt_blob_ref *ref, uint64_t off, uint64_t len, const void **ret_addr, void **ret_map)
+{
+	struct memory *m = h;
+	struct blob *b;
+	int rc = blob_use(m, ref, &b);
+
+	if (rc < 0)
+		return rc;
+	rc = check_inside(b, off, len);
+	if (rc < 0) {
+		blob_unref(m, b);
+		return rc;
+	}
+	*ret_addr = b->data ? b->data + off : (const uint8_t *)"";
+	*ret_map = b;
+	return 0;
+}
+
+static void memory_unmap(void *h, void *map)
+{
+	blob_unref(h, map);
+}
+
+static void memory_stat(void *h, const struct pt_blob_ref *ref, uint64_t *ret_bytes, struct pt_done *done)
+{
+	struct memory *m = h;
+	struct blob *b;
+	int rc = blob_use(m, ref, &b);
+
+	if (rc == 0) {
+		*ret_bytes = b->bytes;
+		blob_unref(m, b);
+	}
+	pt_done_call(done, rc);
+}
+
+static void memory_remove(void *h, const struct pt_blob_ref *ref, struct pt_done *done)
+{
+	struct memory *m = h;
+	struct blob *b;
+	int rc = 0;
+
+	pthread_mutex_lock(&m->lock);
+	b = (struct blob *)pt_refmap_find(&m->sealed, ref);
+	if (b)
+		pt_refmap_remove(&m->sealed, &b->node);
+	pthread_mutex_unlock(&m->lock);
+	if (b)
+		blob_unref(m, b);
+	else
+		rc = fail_blob(ref, ENOENT, "is not there");
+	pt_done_call(done, rc);
+}
+
+struct entry {
+	struct pt_blob_ref ref;
+	uint64_t bytes;
+	int64_t mtime_ns;
+	bool staged;
+};
+
+static size_t collect_locked(const struct pt_refmap *map, bool staged, struct entry *entries)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < map->bucket_count; i++)
+		for (struct pt_refmap_node *node = map->buckets[i]; node; node = node->next) {
+			const struct blob *b = (const struct blob *)node;
+
+			entries[n++] = (struct entry){ node->ref, b->bytes, b->mtime_ns, staged };
+		}
+	return n;
+}
+
+/* A copy of the list first: the callback may change the store. */
+static void memory_list(void *h, pt_data_list_fn *fn, void *ctx, struct pt_done *done)
+{
+	struct memory *m = h;
+	struct entry *entries;
+	size_t n = 0;
+	int rc = 0;
+
+	pthread_mutex_lock(&m->lock);
+	entries = pt_reallocarray(NULL, m->sealed.count + m->staged.count + 1, sizeof(*entries));
+	if (entries) {
+		n = collect_locked(&m->sealed, false, entries);
+		n += collect_locked(&m->staged, true, entries + n);
+	} else {
+		rc = pt_fail_nomem();
+	}
+	pthread_mutex_unlock(&m->lock);
+	for (size_t i = 0; rc == 0 && i < n; i++)
+		rc = fn(ctx, &entries[i].ref, entries[i].bytes, entries[i].mtime_ns, entries[i].staged, entries[i].staged);
+	free(entries);
+	pt_done_call(done, rc < 0 ? rc : 0);
+}
+
+static void drop_pins_locked(struct memory *m, const struct pt_blob_ref *refs, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		struct pin *pin = (struct pin *)pt_refmap_find(&m->pins, &refs[i]);
+
+		if (pin && --pin->count == 0) {
+			pt_refmap_remove(&m->pins, &pin->node);
+			free(pin);
+		}
+	}
+}
+
+static void memory_pin(void *h, const struct pt_blob_ref *refs, size_t count, struct pt_done *done)
+{
+	struct memory *m = h;
+	int rc = 0;
+
+	pthread_mutex_lock(&m->lock);
+	for (size_t i = 0; i < count; i++) {
+		struct pin *pin = (struct pin *)pt_refmap_find(&m->pins, &refs[i]);
+
+		if (!pin) {
+			pin = pt_calloc(1, sizeof(*pin));
+			if (!pin) {
+				rc = pt_fail_nomem();
+				drop_pins_locked(m, refs, i);
+				break;
+			}
+			pin->node.ref = refs[i];
+			pt_refmap_insert(&m->pins, &pin->node);
+		}
+		pin->count++;
+	}
+	pthread_mutex_unlock(&m->lock);
+	pt_done_call(done, rc);
+}
+
+static void memory_unpin(void *h, const struct pt_blob_ref *refs, size_t count)
+{
+	struct memory *m = h;
+
+	pthread_mutex_lock(&m->lock);
+	drop_pins_locked(m, refs, count);
+	pthread_mutex_unlock(&m->lock);
+}
+
+static void memory_pinned(void *h, const struct pt_blob_ref *refs, size_t count, bool *ret_pinned, struct pt_done *done)
+{
+	struct memory *m = h;
+
+	pthread_mutex_lock(&m->lock);
+	for (size_t i = 0; i < count; i++)
+		ret_pinned[i] = pt_refmap_find(&m->pins, &refs[i]) != NULL;
+	pthread_mutex_unlock(&m->lock);
+	pt_done_call(done, 0);
+}
+
+static int memory_buffer_register(void *h, void *addr, uint64_t len)
+{
+	(void)h, (void)addr, (void)len;
+	return 0;
+}
+
+static void memory_buffer_unregister(void *h, void *addr)
+{
+	(void)h, (void)addr;
+}
+
+static void memory_space(void *h, struct pt_data_space *ret_space, struct pt_done *done)
+{
+	struct memory *m = h;
+
+	pthread_mutex_lock(&m->lock);
+	ret_space->total_bytes = m->capacity;
+	ret_space->used_bytes = m->used;
+	ret_space->free_bytes = m->capacity - m->used;
+	ret_space->free_files = (m->capacity - m->used) / 4096;
+	ret_space->total_files = ret_space->free_files + m->sealed.count + m->staged.count;
+	pthread_mutex_unlock(&m->lock);
+	pt_done_call(done, 0);
+}
+
+static void memory_sync(void *h, struct pt_done *done)
+{
+	(void)h;
+	pt_done_call(done, 0);
+}
+
+/* Its only process lives. */
+static void memory_sweep(void *h, uint64_t *ret_count, struct pt_done *done)
+{
+	(void)h;
+	*ret_count = 0;
+	pt_done_call(done, 0);
+}
+
+static void free_blobs(struct pt_refmap *map)
+{
+	struct pt_refmap_node *n;
+
+	while (map->buckets && (n = pt_refmap_any(map))) {
+		pt_refmap_remove(map, n);
+		blob_free((struct blob *)n);
+	}
+	pt_refmap_done(map);
+}
+
+static void memory_close(void *h)
+{
+	struct pt_refmap_node *n;
+	struct memory *m = h;
+
+	free_blobs(&m->sealed);
+	free_blobs(&m->staged);
+	while (m->pins.buckets && (n = pt_refmap_any(&m->pins))) {
+		pt_refmap_remove(&m->pins, n);
+		free(n);
+	}
+	pt_refmap_done(&m->pins);
+	pthread_mutex_destroy(&m->lock);
+	free(m);
+}
+
+static const struct pt_data_ops memory_ops = {
+	.size = sizeof(struct pt_data_ops),
+	.version = 1,
+	.name = "memory",
+	.durable = false,
+	.close = memory_close,
+	.create = memory_create,
+	.write = memory_write,
+	.seal = memory_seal,
+	.abort = memory_abort,
+	.read = memory_read,
+	.map = memory_map,
+	.unmap = memory_unmap,
+	.stat = memory_stat,
+	.remove = memory_remove,
+	.list = memory_list,
+	.pin = memory_pin,
+	.unpin = memory_unpin,
+	.pinned = memory_pinned,
+	.buffer_register = memory_buffer_register,
+	.buffer_unregister = memory_buffer_unregister,
+	.space = memory_space,
+	.sync = memory_sync,
+	.sweep = memory_sweep,
+};
+
+int pt_data_memory_open(uint64_t capacity, struct pt_data *ret_data)
+{
+	struct memory *m = pt_calloc(1, sizeof(*m));
+
+	if (!m)
+		return pt_fail_nomem();
+	m->capacity = pt_size_min(capacity, INT64_MAX);
+	pthread_mutex_init(&m->lock, NULL);
+	if (pt_refmap_init(&m->sealed) < 0 || pt_refmap_init(&m->staged) < 0 || pt_refmap_init(&m->pins) < 0) {
+		memory_close(m);
+		return -ENOMEM;
+	}
+	ret_data->ops = &memory_ops;
+	ret_data->h = m;
+	ret_data->read_only = false;
+	return 0;
+}

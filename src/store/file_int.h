@@ -1,0 +1,51 @@
+/* store/file_int.h - what the parts of the file data engine share: its handle and the names below its directory.
+ *
+ *   objects/<first 2 hex digits of the id>/<32 hex>.safetensors | .blob      sealed, never changed
+ *   staging/<token>/<32 hex>.safetensors | .blob                             being written by the owner of the token
+ *   pins/<token>                                                             see pins.h */
+#ifndef PT_STORE_FILE_INT_H
+#define PT_STORE_FILE_INT_H
+
+#include <pthread.h>
+#include <sys/types.h>
+
+#include "store/data.h"
+#include "store/fdcache.h"
+#include "store/pins.h"
+#include "store/token.h"
+
+#define PT_FILE_NAME_LEN (PT_ID_HEX_LEN + 16)
+
+struct pt_file_store {
+	char *dir;
+	pid_t pid;
+	bool read_only;                 /* its filesystem is */
+	int dirfd, objects, staging, pins_dir;          /* descriptors of the directories */
+	struct pt_pins *pins;
+	struct pt_fdcache *cache;
+	pthread_mutex_t lock;           /* token */
+	struct pt_token token;          /* our directory below staging/, made when first needed */
+};
+
+/* "<32 hex>.safetensors" or "<32 hex>.blob". */
+void pt_file_name(const struct pt_blob_ref *ref, char ret_name[PT_FILE_NAME_LEN]);
+/* "xx/" and the name, below objects/. */
+void pt_file_object_name(const struct pt_blob_ref *ref, char ret_name[PT_FILE_NAME_LEN + 3]);
+bool pt_file_name_parse(const char *name, struct pt_blob_ref *ret_ref);
+/* A sentence for a failed system call on a blob. err > 0. */
+int pt_file_fail(const struct pt_file_store *f, const struct pt_blob_ref *ref, const char *what, int err);
+
+/* file_read.c */
+void pt_file_read(void *h, const struct pt_data_range *ranges, size_t count, struct pt_done *done);
+void pt_file_stat(void *h, const struct pt_blob_ref *ref, uint64_t *ret_bytes, struct pt_done *done);
+pt_fdcache_open_fn pt_file_open_blob;
+/* file_write.c */
+void pt_file_create(void *h, const struct pt_blob_ref *ref, uint64_t size_hint, void **ret_blob, struct pt_done *done);
+void pt_file_write(void *h, void *blob, const void *buf, uint64_t len, uint64_t off, struct pt_done *done);
+void pt_file_seal(void *h, void *blob, uint64_t bytes, struct pt_done *done);
+void pt_file_abort(void *h, void *blob);
+/* file_list.c */
+void pt_file_list(void *h, pt_data_list_fn *fn, void *ctx, struct pt_done *done);
+void pt_file_sweep(void *h, uint64_t *ret_count, struct pt_done *done);
+
+#endif

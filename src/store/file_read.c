@@ -1,0 +1,200 @@
+/* store/file_read.c - the file engine's reads: many ranges of many blobs, in few system calls.
+ *
+ * Ranges are taken in windows, sorted by blob and offset, and neighbours in a blob go into one preadv(); a gap of up to
+ * GAP_MAX bytes between two is read into a buffer that nobody looks at, which costs less than another call. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/io.h"
+#include "store/file_int.h"
+
+#define WINDOW 256                      /* ranges sorted at a time */
+#define IOVS 128                        /* of one call */
+#define GAP_MAX 4096
+
+int pt_file_open_blob(void *ctx, const struct pt_blob_ref *ref, uint64_t *ret_bytes)
+{
+	char name[PT_FILE_NAME_LEN + 3];
+	struct pt_file_store *f = ctx;
+	struct stat st;
+	int fd, rc;
+
+	pt_file_object_name(ref, name);
+	fd = openat(f->objects, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0)
+		return pt_file_fail(f, ref, "open", errno);
+	if (fstat(fd, &st) < 0) {
+		rc = pt_file_fail(f, ref, "open", errno);
+		close(fd);
+		return rc;
+	}
+	if (!S_ISREG(st.st_mode)) {
+		close(fd);
+		return pt_file_fail(f, ref, "open", EIO);
+	}
+	*ret_bytes = (uint64_t)st.st_size;
+	return fd;
+}
+
+void pt_file_stat(void *h, const struct pt_blob_ref *ref, uint64_t *ret_bytes, struct pt_done *done)
+{
+	char name[PT_FILE_NAME_LEN + 3];
+	struct pt_file_store *f = h;
+	struct stat st;
+	int rc = 0;
+
+	pt_file_object_name(ref, name);
+	if (fstatat(f->objects, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		rc = pt_file_fail(f, ref, "look at", errno);
+	else
+		*ret_bytes = (uint64_t)st.st_size;
+	pt_done_call(done, rc);
+}
+
+static int compare_ranges(const struct pt_data_range *a, const struct pt_data_range *b)
+{
+	int d = pt_id_compare(&a->blob.id, &b->blob.id);
+
+	if (d == 0)
+		d = (int)a->blob.kind - (int)b->blob.kind;
+	if (d == 0)
+		d = a->off < b->off ? -1 : a->off > b->off;
+	return d;
+}
+
+/* For qsort: pointers to ranges; ties stay apart by their place. */
+static int compare_pointers(const void *a, const void *b)
+{
+	const struct pt_data_range *x = *(const struct pt_data_range *const *)a;
+	const struct pt_data_range *y = *(const struct pt_data_range *const *)b;
+	int d = compare_ranges(x, y);
+
+	return d ? d : (x < y ? -1 : x > y);
+}
+
+static int fail_cut(const struct pt_file_store *f, const struct pt_blob_ref *ref, uint64_t end, uint64_t bytes)
+{
+	char name[PT_FILE_NAME_LEN];
+
+	pt_file_name(ref, name);
+	return pt_fail(EIO, "object %s in %s has %llu bytes, but %llu are needed; it was cut short: run ptio verify, and write the tensor again",
+		       name, f->dir, (unsigned long long)bytes, (unsigned long long)end);
+}
+
+/* Fills the list from off on; the file is known to reach that far. */
+static int read_list(int fd, struct iovec *iov, int n, uint64_t off)
+{
+	while (n) {
+		ssize_t got = preadv(fd, iov, n, (off_t)off);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			return -errno;
+		if (got == 0)
+			return -ENODATA;
+		off += (uint64_t)got;
+		while (n && (size_t)got >= iov->iov_len) {
+			got -= (ssize_t)iov->iov_len;
+			iov++;
+			n--;
+		}
+		if (n) {
+			iov->iov_base = (uint8_t *)iov->iov_base + got;
+			iov->iov_len -= (size_t)got;
+		}
+	}
+	return 0;
+}
+
+/* Reads ranges[0..n) of one blob, in order of offsets: as many as fit one call; their number. */
+static int read_some(struct pt_file_store *f, const struct pt_fdcache_file *file, const struct pt_data_range *const *ranges, size_t n)
+{
+	static uint8_t unused[GAP_MAX];         /* written by many threads, read by none */
+	struct iovec iov[IOVS];
+	uint64_t start = ranges[0]->off;
+	uint64_t end = start;
+	size_t taken = 0;
+	int iovs = 0;
+	int rc;
+
+	while (taken < n && iovs + 2 <= IOVS) {
+		const struct pt_data_range *r = ranges[taken];
+
+		if (r->off < end || r->off - end > GAP_MAX)
+			if (taken)
+				break;
+		if (r->len > file->bytes || r->off > file->bytes - r->len)
+			return fail_cut(f, &r->blob, r->off + r->len, file->bytes);
+		if (r->off > end)
+			iov[iovs++] = (struct iovec){ unused, (size_t)(r->off - end) };
+		if (r->len)
+			iov[iovs++] = (struct iovec){ r->buf, (size_t)r->len };
+		end = r->off + r->len;
+		taken++;
+	}
+	rc = read_list(file->fd, iov, iovs, start);
+	if (rc == -ENODATA) {
+		struct stat st = { 0 };
+
+		fstat(file->fd, &st);
+		return fail_cut(f, &ranges[0]->blob, end, (uint64_t)st.st_size);
+	}
+	return rc < 0 ? pt_file_fail(f, &ranges[0]->blob, "read", -rc) : (int)taken;
+}
+
+/* One window: sorted pointers. */
+static int read_window(struct pt_file_store *f, const struct pt_data_range *const *sorted, size_t n)
+{
+	struct pt_fdcache_file *file;
+	size_t i = 0;
+	int rc = 0;
+
+	while (rc == 0 && i < n) {
+		size_t end = i + 1;
+
+		while (end < n && pt_blob_ref_equal(&sorted[end]->blob, &sorted[i]->blob))
+			end++;
+		rc = pt_fdcache_get(f->cache, &sorted[i]->blob, &file);
+		if (rc < 0)
+			return rc;
+		while (rc == 0 && i < end) {
+			int taken = read_some(f, file, sorted + i, end - i);
+
+			if (taken < 0)
+				rc = taken;
+			else
+				i += (size_t)taken;
+		}
+		pt_fdcache_put(f->cache, file);
+	}
+	return rc;
+}
+
+void pt_file_read(void *h, const struct pt_data_range *ranges, size_t count, struct pt_done *done)
+{
+	const struct pt_data_range *sorted[WINDOW];
+	struct pt_file_store *f = h;
+	int rc = 0;
+
+	for (size_t at = 0; rc == 0 && at < count; at += WINDOW) {
+		size_t n = count - at < WINDOW ? count - at : WINDOW;
+		bool in_order = true;
+
+		for (size_t i = 0; i < n; i++) {
+			sorted[i] = &ranges[at + i];
+			if (i && compare_ranges(sorted[i - 1], sorted[i]) > 0)
+				in_order = false;
+		}
+		if (!in_order)
+			qsort(sorted, n, sizeof(sorted[0]), compare_pointers);
+		rc = read_window(f, sorted, n);
+	}
+	pt_done_call(done, rc);
+}

@@ -1,0 +1,195 @@
+/* store/file_write.c - the file engine's blobs while they are written: staged, sealed, aborted.
+ *
+ * Order of a seal, so that a crash leaves a whole object or none: size set, file synced, renamed into objects/ without
+ * replacing anything, that directory synced. Whoever is told so writes the manifest after that. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/io.h"
+#include "store/file_int.h"
+
+#define ZEROS_UNIT 65536u               /* zeros are left out in aligned pieces of this size */
+
+struct staged {
+	struct pt_blob_ref ref;
+	int fd;
+};
+
+static int staging_dir(struct pt_file_store *f)
+{
+	int rc = 0;
+
+	if (f->pid != getpid())
+		return pt_fail(EIO, "the store was opened before fork(); open it in the process that uses it");
+	pthread_mutex_lock(&f->lock);
+	if (f->token.fd < 0) {
+		rc = pt_token_create(f->staging, true, &f->token);
+		if (rc < 0)
+			pt_fail(-rc, "cannot make a directory below staging/ of the store %s: %s; writing needs it", f->dir,
+				strerror(-rc));
+	}
+	pthread_mutex_unlock(&f->lock);
+	return rc;
+}
+
+void pt_file_create(void *h, const struct pt_blob_ref *ref, uint64_t size_hint, void **ret_blob, struct pt_done *done)
+{
+	char name[PT_FILE_NAME_LEN + 3];
+	struct pt_file_store *f = h;
+	struct staged *s;
+	int rc = staging_dir(f);
+
+	/* No space is reserved: a tensor of zeros may be far larger than what it takes on the disk. */
+	(void)size_hint;
+	if (rc < 0)
+		goto out;
+	pt_file_object_name(ref, name);
+	if (faccessat(f->objects, name, F_OK, 0) == 0) {
+		rc = pt_file_fail(f, ref, "make", EEXIST);
+		goto out;
+	}
+	s = pt_calloc(1, sizeof(*s));
+	if (!s) {
+		rc = pt_fail_nomem();
+		goto out;
+	}
+	s->ref = *ref;
+	pt_file_name(ref, name);
+	s->fd = openat(f->token.fd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0640);
+	if (s->fd < 0) {
+		rc = pt_file_fail(f, ref, "make", errno);
+		free(s);
+		goto out;
+	}
+	*ret_blob = s;
+out:
+	pt_done_call(done, rc);
+}
+
+static bool is_zeros(const uint8_t *p, size_t len)
+{
+	return p[0] == 0 && memcmp(p, p + 1, len - 1) == 0;
+}
+
+/* Bytes are written once, so zeros can stay holes. Runs of pieces that are not zeros go out in one write. */
+static int write_around_zeros(int fd, const uint8_t *p, uint64_t len, uint64_t off)
+{
+	uint64_t run = 0;
+
+	for (uint64_t i = 0; i < len;) {
+		uint64_t piece = ZEROS_UNIT - (off + i) % ZEROS_UNIT;
+
+		if (piece > len - i)
+			piece = len - i;
+		if (piece == ZEROS_UNIT && is_zeros(p + i, ZEROS_UNIT)) {
+			int rc = i > run ? pt_io_pwrite(fd, p + run, i - run, off + run) : 0;
+
+			if (rc < 0)
+				return rc;
+			run = i + piece;
+		}
+		i += piece;
+	}
+	return len > run ? pt_io_pwrite(fd, p + run, len - run, off + run) : 0;
+}
+
+void pt_file_write(void *h, void *blob, const void *buf, uint64_t len, uint64_t off, struct pt_done *done)
+{
+	struct pt_file_store *f = h;
+	struct staged *s = blob;
+	int rc = write_around_zeros(s->fd, buf, len, off);
+
+	if (rc < 0)
+		rc = pt_file_fail(f, &s->ref, "write", -rc);
+	pt_done_call(done, rc);
+}
+
+/* Never replaces: filesystems without RENAME_NOREPLACE get a link and an unlink. */
+static int rename_new(int from_dir, const char *from, int to_dir, const char *to)
+{
+	if (renameat2(from_dir, from, to_dir, to, RENAME_NOREPLACE) == 0)
+		return 0;
+	if (errno != EINVAL && errno != ENOSYS)
+		return -errno;
+	if (linkat(from_dir, from, to_dir, to, 0) < 0)
+		return -errno;
+	unlinkat(from_dir, from, 0);
+	return 0;
+}
+
+/* objects/xx, made durable if it is new. */
+static int open_bucket(struct pt_file_store *f, const char *name, int *ret_fd)
+{
+	char bucket[3] = { name[0], name[1], '\0' };
+	int fd, rc;
+
+	fd = openat(f->objects, bucket, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0 && errno == ENOENT) {
+		if (mkdirat(f->objects, bucket, 0750) < 0 && errno != EEXIST)
+			return -errno;
+		fd = openat(f->objects, bucket, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (fd >= 0) {
+			rc = pt_io_fsync_dir(f->objects);
+			if (rc < 0) {
+				close(fd);
+				return rc;
+			}
+		}
+	}
+	if (fd < 0)
+		return -errno;
+	*ret_fd = fd;
+	return 0;
+}
+
+void pt_file_seal(void *h, void *blob, uint64_t bytes, struct pt_done *done)
+{
+	char name[PT_FILE_NAME_LEN];
+	struct pt_file_store *f = h;
+	struct staged *s = blob;
+	int bucket = -1;
+	int rc = 0;
+
+	pt_file_name(&s->ref, name);
+	if (ftruncate(s->fd, (off_t)bytes) < 0 || fchmod(s->fd, 0440) < 0)
+		rc = -errno;
+	if (rc == 0)
+		rc = pt_io_fsync(s->fd);
+	if (rc == 0)
+		rc = open_bucket(f, name, &bucket);
+	if (rc == 0)
+		rc = rename_new(f->token.fd, name, bucket, name);
+	if (rc < 0) {
+		unlinkat(f->token.fd, name, 0);
+	} else {
+		rc = pt_io_fsync_dir(bucket);
+		if (rc < 0)
+			unlinkat(bucket, name, 0);      /* told as failed, so not there */
+	}
+	if (rc < 0)
+		rc = pt_file_fail(f, &s->ref, "seal", -rc);
+	if (bucket >= 0)
+		close(bucket);
+	close(s->fd);
+	free(s);
+	pt_done_call(done, rc);
+}
+
+void pt_file_abort(void *h, void *blob)
+{
+	char name[PT_FILE_NAME_LEN];
+	struct pt_file_store *f = h;
+	struct staged *s = blob;
+
+	pt_file_name(&s->ref, name);
+	unlinkat(f->token.fd, name, 0);
+	close(s->fd);
+	free(s);
+}

@@ -1,0 +1,567 @@
+/* store/meta_sqlite.c - the SQLite meta engine, over a file that many processes open, or in memory.
+ *
+ * Owns one connection for writing and a pool of connections for reading. A reader takes a connection for itself, so a scan is
+ * one snapshot and its callback may use the engine; a callback's own commits do not show in it. In memory there is one
+ * connection for all, and a scan first copies its rows. Operations complete before they return. Connections do not survive
+ * fork(): a child is refused. */
+#include "store/meta.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/sysinfo.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/io.h"
+#include "store/sqlite_conn.h"
+#include "store/sqlite_file.h"
+
+#define POOL_KEPT 16                            /* idle reading connections kept open */
+#define POLL_NS (10 * INT64_C(1000000))         /* how often a watch looks for other processes' commits */
+
+struct sqlite_meta {
+	char *path;                             /* NULL: in memory */
+	enum pt_sqlite_mode mode;
+	pid_t pid;
+	/* Locks in the order they are taken: write_lock, then pool_lock or watch_lock. */
+	pthread_mutex_t write_lock;             /* writer (in memory: for every use) */
+	struct pt_sqlite_conn *writer;
+	pthread_mutex_t pool_lock;              /* pool, pooled */
+	struct pt_sqlite_conn *pool;
+	unsigned int pooled;
+	pthread_mutex_t watch_lock;             /* highest */
+	pthread_cond_t watch_cond;
+	uint64_t highest;                       /* version of the last commit in this process */
+};
+
+static int check_process(const struct sqlite_meta *m)
+{
+	if (m->pid != getpid())
+		return pt_fail(EIO, "the store was opened before fork(); open it in the process that uses it");
+	return 0;
+}
+
+static int reader_take(struct sqlite_meta *m, struct pt_sqlite_conn **ret_conn)
+{
+	struct pt_sqlite_conn *c;
+	int rc = check_process(m);
+
+	if (rc < 0)
+		return rc;
+	if (m->mode == PT_SQLITE_MEMORY) {
+		pthread_mutex_lock(&m->write_lock);
+		*ret_conn = m->writer;
+		return 0;
+	}
+	pthread_mutex_lock(&m->pool_lock);
+	c = m->pool;
+	if (c) {
+		m->pool = c->next;
+		m->pooled--;
+	}
+	pthread_mutex_unlock(&m->pool_lock);
+	if (!c)
+		return pt_sqlite_conn_open(m->path, m->mode, ret_conn);
+	*ret_conn = c;
+	return 0;
+}
+
+static void reader_give(struct sqlite_meta *m, struct pt_sqlite_conn *c)
+{
+	if (m->mode == PT_SQLITE_MEMORY) {
+		pthread_mutex_unlock(&m->write_lock);
+		return;
+	}
+	pthread_mutex_lock(&m->pool_lock);
+	if (m->pooled < POOL_KEPT) {
+		c->next = m->pool;
+		m->pool = c;
+		m->pooled++;
+		c = NULL;
+	}
+	pthread_mutex_unlock(&m->pool_lock);
+	pt_sqlite_conn_close(c);
+}
+
+static int fail_damaged(const void *key, size_t len)
+{
+	struct pt_buf name = PT_BUF_INIT;
+	int rc;
+
+	for (size_t i = 0; i < len && i < 64; i++) {
+		uint8_t b = ((const uint8_t *)key)[i];
+
+		if (b >= 0x20 && b < 0x7f && b != '%')
+			pt_buf_append(&name, &b, 1);
+		else
+			pt_buf_printf(&name, "%%%02X", b);
+	}
+	pt_buf_append_u8(&name, 0);
+	rc = pt_fail(EIO, "index record \"%s\" is damaged; run ptio fsck", pt_buf_failed(&name) ? "?" : (char *)name.data);
+	pt_buf_done(&name);
+	return rc;
+}
+
+/* NULL is what SQLite gives for an empty blob. */
+static const void *column_blob(sqlite3_stmt *stmt, int column, size_t *ret_len)
+{
+	const void *data = sqlite3_column_blob(stmt, column);
+
+	*ret_len = (size_t)sqlite3_column_bytes(stmt, column);
+	return data ? data : "";
+}
+
+static int bind_blob(struct pt_sqlite_conn *c, sqlite3_stmt *stmt, int param, const void *data, size_t len)
+{
+	int rc = sqlite3_bind_blob64(stmt, param, len ? data : "", len, SQLITE_STATIC);
+
+	return rc == SQLITE_OK ? 0 : pt_sqlite_conn_fail(c, rc);
+}
+
+static int read_highest(struct pt_sqlite_conn *c, uint64_t *ret_version)
+{
+	sqlite3_stmt *stmt;
+	int rc = pt_sqlite_conn_stmt(c, PT_SQLITE_HIGHEST, &stmt);
+
+	if (rc == 0)
+		rc = pt_sqlite_conn_step(c, stmt);
+	if (rc == 0)
+		return pt_fail(EIO, "the index %s has lost its version number; run ptio fsck", c->name);
+	if (rc < 0)
+		return rc;
+	*ret_version = (uint64_t)sqlite3_column_int64(stmt, 0);
+	sqlite3_reset(stmt);
+	return 0;
+}
+
+static int get_on(struct pt_sqlite_conn *c, const struct pt_meta_key *key, struct pt_buf *ret_value, uint64_t *ret_version)
+{
+	struct pt_buf copy = PT_BUF_INIT;
+	sqlite3_stmt *stmt;
+	uint64_t version;
+	const void *value;
+	size_t len;
+	int rc = pt_sqlite_conn_stmt(c, PT_SQLITE_GET, &stmt);
+
+	if (rc == 0)
+		rc = bind_blob(c, stmt, 1, key->data, key->len);
+	if (rc == 0)
+		rc = pt_sqlite_conn_step(c, stmt);
+	if (rc < 0)
+		return rc;
+	if (rc == 0) {
+		*ret_version = 0;
+		return 0;
+	}
+	value = column_blob(stmt, 0, &len);
+	version = (uint64_t)sqlite3_column_int64(stmt, 1);
+	rc = 0;
+	if (version == 0 ||
+	    pt_sqlite_record_hash(key->data, key->len, version, value, len) != (uint64_t)sqlite3_column_int64(stmt, 2)) {
+		rc = fail_damaged(key->data, key->len);
+	} else if (ret_value) {
+		pt_buf_append(&copy, value, len);
+		if (pt_buf_failed(&copy)) {
+			rc = pt_fail_nomem();
+			pt_buf_done(&copy);
+		} else {
+			pt_buf_done(ret_value);
+			*ret_value = copy;
+		}
+	}
+	sqlite3_reset(stmt);
+	if (rc == 0)
+		*ret_version = version;
+	return rc;
+}
+
+static void sqlite_get(void *h, const struct pt_meta_key *key, struct pt_buf *ret_value, uint64_t *ret_version, struct pt_done *done)
+{
+	struct sqlite_meta *m = h;
+	struct pt_sqlite_conn *c;
+	int rc = reader_take(m, &c);
+
+	if (rc == 0) {
+		rc = get_on(c, key, ret_value, ret_version);
+		reader_give(m, c);
+	}
+	pt_done_call(done, rc);
+}
+
+/* Rows of a scan in memory: u32 key length, u64 value length, u64 version, key, value. */
+static int row_keep(void *ctx, const void *key, size_t key_len, const void *value, size_t value_len, uint64_t version)
+{
+	struct pt_buf *rows = ctx;
+
+	pt_buf_append_le32(rows, (uint32_t)key_len);
+	pt_buf_append_le64(rows, value_len);
+	pt_buf_append_le64(rows, version);
+	pt_buf_append(rows, key, key_len);
+	pt_buf_append(rows, value, value_len);
+	return pt_buf_failed(rows) ? pt_fail_nomem() : 0;
+}
+
+static int rows_replay(const struct pt_buf *rows, pt_meta_scan_fn *fn, void *ctx)
+{
+	struct pt_reader r;
+	int rc = 0;
+
+	pt_reader_init(&r, rows->data, rows->len);
+	while (rc == 0 && pt_reader_left(&r)) {
+		size_t key_len = pt_reader_le32(&r);
+		size_t value_len = (size_t)pt_reader_le64(&r);
+		uint64_t version = pt_reader_le64(&r);
+		const void *key = pt_reader_bytes(&r, key_len);
+		const void *value = pt_reader_bytes(&r, value_len);
+
+		rc = fn(ctx, key, key_len, value, value_len, version);
+	}
+	return rc < 0 ? rc : 0;
+}
+
+static int scan_on(struct pt_sqlite_conn *c, const struct pt_meta_key *start, const struct pt_meta_key *end, uint64_t limit,
+		   pt_meta_scan_fn *fn, void *ctx)
+{
+	sqlite3_stmt *stmt;
+	int rc = pt_sqlite_conn_stmt(c, end->len ? PT_SQLITE_SCAN_TO : PT_SQLITE_SCAN, &stmt);
+
+	if (rc < 0)
+		return rc;
+	rc = bind_blob(c, stmt, 1, start->data, start->len);
+	if (rc == 0 && sqlite3_bind_int64(stmt, 2, limit && limit < INT64_MAX ? (int64_t)limit : -1) != SQLITE_OK)
+		rc = pt_sqlite_conn_fail(c, sqlite3_extended_errcode(c->db));
+	if (rc == 0 && end->len)
+		rc = bind_blob(c, stmt, 3, end->data, end->len);
+	while (rc == 0 && (rc = pt_sqlite_conn_step(c, stmt)) > 0) {
+		uint64_t version = (uint64_t)sqlite3_column_int64(stmt, 2);
+		size_t key_len, value_len;
+		const void *key = column_blob(stmt, 0, &key_len);
+		const void *value = column_blob(stmt, 1, &value_len);
+
+		if (version == 0 ||
+		    pt_sqlite_record_hash(key, key_len, version, value, value_len) != (uint64_t)sqlite3_column_int64(stmt, 3))
+			rc = fail_damaged(key, key_len);
+		else
+			rc = fn(ctx, key, key_len, value, value_len, version);
+		if (rc > 0)
+			break;
+	}
+	sqlite3_reset(stmt);
+	return rc < 0 ? rc : 0;
+}
+
+static void sqlite_scan(void *h, const struct pt_meta_key *start, const struct pt_meta_key *end, uint64_t limit, pt_meta_scan_fn *fn,
+			void *ctx, struct pt_done *done)
+{
+	struct pt_buf rows = PT_BUF_INIT;
+	struct sqlite_meta *m = h;
+	struct pt_sqlite_conn *c;
+	int rc = reader_take(m, &c);
+
+	if (rc == 0) {
+		if (m->mode == PT_SQLITE_MEMORY)
+			rc = scan_on(c, start, end, limit, row_keep, &rows);
+		else
+			rc = scan_on(c, start, end, limit, fn, ctx);
+		reader_give(m, c);
+	}
+	if (rc == 0 && m->mode == PT_SQLITE_MEMORY)
+		rc = rows_replay(&rows, fn, ctx);
+	pt_buf_done(&rows);
+	pt_done_call(done, rc);
+}
+
+static int compare_op(struct pt_sqlite_conn *c, const struct pt_meta_op *op)
+{
+	sqlite3_stmt *stmt;
+	uint64_t version = 0;
+	int rc = pt_sqlite_conn_stmt(c, PT_SQLITE_GET_VERSION, &stmt);
+
+	if (rc == 0)
+		rc = bind_blob(c, stmt, 1, op->key.data, op->key.len);
+	if (rc == 0)
+		rc = pt_sqlite_conn_step(c, stmt);
+	if (rc < 0)
+		return rc;
+	if (rc > 0)
+		version = (uint64_t)sqlite3_column_int64(stmt, 0);
+	sqlite3_reset(stmt);
+	if (version != op->version)
+		return pt_fail(EAGAIN, "an index record changed meanwhile; read it again and retry");
+	return 0;
+}
+
+static int write_op(struct pt_sqlite_conn *c, const struct pt_meta_op *op, uint64_t version)
+{
+	bool put = op->kind == PT_META_PUT;
+	sqlite3_stmt *stmt;
+	int rc = pt_sqlite_conn_stmt(c, put ? PT_SQLITE_PUT : PT_SQLITE_DELETE, &stmt);
+
+	if (rc == 0)
+		rc = bind_blob(c, stmt, 1, op->key.data, op->key.len);
+	if (rc == 0 && put) {
+		uint64_t hash = pt_sqlite_record_hash(op->key.data, op->key.len, version, op->value, op->value_len);
+
+		rc = bind_blob(c, stmt, 2, op->value, op->value_len);
+		if (rc == 0 && (sqlite3_bind_int64(stmt, 3, (int64_t)version) != SQLITE_OK ||
+				sqlite3_bind_int64(stmt, 4, (int64_t)hash) != SQLITE_OK))
+			rc = pt_sqlite_conn_fail(c, sqlite3_extended_errcode(c->db));
+	}
+	if (rc == 0)
+		rc = pt_sqlite_conn_step(c, stmt);
+	sqlite3_clear_bindings(stmt);
+	return rc;
+}
+
+/* Inside a write transaction. */
+static int apply(struct pt_sqlite_conn *c, const struct pt_meta_op *ops, size_t count, uint64_t *ret_version)
+{
+	bool changes = false;
+	sqlite3_stmt *stmt;
+	uint64_t version;
+	int rc;
+
+	for (size_t i = 0; i < count; i++) {
+		if (ops[i].kind != PT_META_COMPARE) {
+			changes = true;
+			continue;
+		}
+		rc = compare_op(c, &ops[i]);
+		if (rc < 0)
+			return rc;
+	}
+	rc = read_highest(c, &version);
+	if (rc < 0)
+		return rc;
+	if (changes) {
+		version++;
+		rc = pt_sqlite_conn_stmt(c, PT_SQLITE_SET_HIGHEST, &stmt);
+		if (rc == 0 && sqlite3_bind_int64(stmt, 1, (int64_t)version) != SQLITE_OK)
+			rc = pt_sqlite_conn_fail(c, sqlite3_extended_errcode(c->db));
+		if (rc == 0)
+			rc = pt_sqlite_conn_step(c, stmt);
+	}
+	for (size_t i = 0; rc == 0 && i < count; i++)
+		if (ops[i].kind != PT_META_COMPARE)
+			rc = write_op(c, &ops[i], version);
+	if (rc == 0)
+		*ret_version = version;
+	return rc;
+}
+
+static void roll_back(struct pt_sqlite_conn *c)
+{
+	sqlite3_stmt *stmt;
+
+	/* Some failures have rolled back already. The sentence of the failure stays, so no checked step here. */
+	if (sqlite3_get_autocommit(c->db))
+		return;
+	if (pt_sqlite_conn_stmt(c, PT_SQLITE_ROLLBACK, &stmt) == 0) {
+		sqlite3_step(stmt);
+		sqlite3_reset(stmt);
+	}
+}
+
+static void sqlite_commit(void *h, const struct pt_meta_op *ops, size_t count, uint64_t *ret_version, struct pt_done *done)
+{
+	struct sqlite_meta *m = h;
+	uint64_t version = 0;
+	int rc = check_process(m);
+
+	if (rc < 0) {
+		pt_done_call(done, rc);
+		return;
+	}
+	pthread_mutex_lock(&m->write_lock);
+	rc = pt_sqlite_conn_run(m->writer, PT_SQLITE_BEGIN);
+	if (rc == 0)
+		rc = apply(m->writer, ops, count, &version);
+	if (rc == 0)
+		rc = pt_sqlite_conn_run(m->writer, PT_SQLITE_COMMIT);
+	if (rc < 0)
+		roll_back(m->writer);
+	pthread_mutex_unlock(&m->write_lock);
+	if (rc == 0) {
+		*ret_version = version;
+		pthread_mutex_lock(&m->watch_lock);
+		if (version > m->highest) {
+			m->highest = version;
+			pthread_cond_broadcast(&m->watch_cond);
+		}
+		pthread_mutex_unlock(&m->watch_lock);
+	}
+	pt_done_call(done, rc);
+}
+
+static int highest_now(struct sqlite_meta *m, uint64_t *ret_version)
+{
+	struct pt_sqlite_conn *c;
+	int rc = reader_take(m, &c);
+
+	if (rc == 0) {
+		rc = read_highest(c, ret_version);
+		reader_give(m, c);
+	}
+	return rc;
+}
+
+static int64_t monotonic_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
+}
+
+static void sqlite_watch(void *h, uint64_t seen, int64_t timeout_ns, uint64_t *ret_version, struct pt_done *done)
+{
+	struct sqlite_meta *m = h;
+	int64_t deadline = monotonic_ns();
+	uint64_t version;
+	int rc;
+
+	if (__builtin_add_overflow(deadline, timeout_ns, &deadline))
+		deadline = INT64_MAX;
+	while ((rc = highest_now(m, &version)) == 0 && version <= seen) {
+		int64_t now = monotonic_ns();
+		int64_t until = now + POLL_NS;
+		struct timespec t;
+
+		if (now >= deadline)
+			break;
+		if (until > deadline)
+			until = deadline;
+		t.tv_sec = until / INT64_C(1000000000);
+		t.tv_nsec = until % INT64_C(1000000000);
+		pthread_mutex_lock(&m->watch_lock);
+		if (m->highest <= seen)
+			pthread_cond_timedwait(&m->watch_cond, &m->watch_lock, &t);
+		pthread_mutex_unlock(&m->watch_lock);
+	}
+	if (rc == 0)
+		*ret_version = version;
+	pt_done_call(done, rc);
+}
+
+static void sqlite_space(void *h, struct pt_meta_space *ret_space, struct pt_done *done)
+{
+	struct sqlite_meta *m = h;
+	int rc = 0;
+
+	if (m->path) {
+		rc = pt_sqlite_file_space(m->path, ret_space);
+	} else {
+		struct sysinfo info;
+
+		ret_space->used_bytes = (uint64_t)sqlite3_memory_used();
+		ret_space->free_bytes = sysinfo(&info) == 0 ? (uint64_t)info.freeram * info.mem_unit : 0;
+	}
+	pt_done_call(done, rc);
+}
+
+/* synchronous=FULL: a batch is durable when its commit returns. */
+static void sqlite_sync(void *h, struct pt_done *done)
+{
+	pt_done_call(done, check_process(h));
+}
+
+static void sqlite_snapshot(void *h, const char *path, struct pt_done *done)
+{
+	struct sqlite_meta *m = h;
+	struct pt_sqlite_conn *c;
+	int rc = reader_take(m, &c);
+
+	if (rc == 0) {
+		rc = pt_sqlite_file_copy(c, path);
+		reader_give(m, c);
+	}
+	pt_done_call(done, rc);
+}
+
+static void sqlite_close(void *h)
+{
+	struct sqlite_meta *m = h;
+
+	/* In a forked child closing would drop the parent's locks. */
+	if (m->pid == getpid()) {
+		while (m->pool) {
+			struct pt_sqlite_conn *c = m->pool;
+
+			m->pool = c->next;
+			pt_sqlite_conn_close(c);
+		}
+		pt_sqlite_conn_close(m->writer);
+	}
+	pthread_cond_destroy(&m->watch_cond);
+	pthread_mutex_destroy(&m->watch_lock);
+	pthread_mutex_destroy(&m->pool_lock);
+	pthread_mutex_destroy(&m->write_lock);
+	free(m->path);
+	free(m);
+}
+
+#define SQLITE_META_OPS(durable_) { \
+	.size = sizeof(struct pt_meta_ops), \
+	.version = 1, \
+	.name = "sqlite", \
+	.durable = durable_, \
+	.close = sqlite_close, \
+	.get = sqlite_get, \
+	.scan = sqlite_scan, \
+	.commit = sqlite_commit, \
+	.watch = sqlite_watch, \
+	.space = sqlite_space, \
+	.sync = sqlite_sync, \
+	.snapshot = sqlite_snapshot, \
+}
+
+static const struct pt_meta_ops file_ops = SQLITE_META_OPS(true);
+static const struct pt_meta_ops memory_ops = SQLITE_META_OPS(false);
+
+int pt_meta_sqlite_open(const char *path, struct pt_meta *ret_meta)
+{
+	struct sqlite_meta *m = pt_calloc(1, sizeof(*m));
+	pthread_condattr_t attr;
+	int rc;
+
+	if (!m)
+		return pt_fail_nomem();
+	m->pid = getpid();
+	m->mode = PT_SQLITE_MEMORY;
+	pthread_mutex_init(&m->write_lock, NULL);
+	pthread_mutex_init(&m->pool_lock, NULL);
+	pthread_mutex_init(&m->watch_lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&m->watch_cond, &attr);
+	pthread_condattr_destroy(&attr);
+	if (path) {
+		m->path = pt_strdup(path);
+		if (!m->path) {
+			rc = pt_fail_nomem();
+			goto fail;
+		}
+		rc = pt_sqlite_file_prepare(path, &m->mode);
+		if (rc < 0)
+			goto fail;
+	}
+	rc = pt_sqlite_conn_open(m->path, m->mode, &m->writer);
+	if (rc == 0)
+		rc = read_highest(m->writer, &m->highest);
+	if (rc < 0)
+		goto fail;
+	ret_meta->ops = path ? &file_ops : &memory_ops;
+	ret_meta->h = m;
+	ret_meta->read_only = false;
+	return 0;
+fail:
+	sqlite_close(m);
+	return rc;
+}

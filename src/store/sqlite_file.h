@@ -1,0 +1,15 @@
+/* store/sqlite_file.h - an index as a file: making it whole or not at all, what opening it takes, copies, its size. */
+#ifndef PT_STORE_SQLITE_FILE_H
+#define PT_STORE_SQLITE_FILE_H
+
+#include "store/meta.h"
+#include "store/sqlite_conn.h"
+
+/* Makes the index if it is absent (also when several processes try at once) and says how to open it. An index is never
+ * empty, so an empty file is damage, not a new one. -EIO, -EROFS, -EACCES, -ENOSPC. */
+int pt_sqlite_file_prepare(const char *path, enum pt_sqlite_mode *ret_mode);
+/* A consistent copy of what `from` holds. -EEXIST: `path` is there already. */
+int pt_sqlite_file_copy(struct pt_sqlite_conn *from, const char *path);
+int pt_sqlite_file_space(const char *path, struct pt_meta_space *ret_space);
+
+#endif

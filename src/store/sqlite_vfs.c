@@ -1,0 +1,256 @@
+/* store/sqlite_vfs.c - see sqlite_vfs.h. Owns the VFS object; assumes that SQLite's default VFS is the system's. */
+#include "store/sqlite_vfs.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+
+#include <sqlite3.h>
+
+#include "base/buf.h"
+#include "base/error.h"
+#include "base/hash.h"
+
+/* An index file: this, then the file of the VFS below. Other files (log, journal) are opened by the VFS below directly. */
+struct index_file {
+	sqlite3_file base;
+	sqlite3_file below[];
+};
+
+static sqlite3_file *below(sqlite3_file *f)
+{
+	return ((struct index_file *)f)->below;
+}
+
+static uint64_t page_sum(const uint8_t *page, uint64_t off)
+{
+	uint8_t b[16];
+
+	pt_put_le64(b, pt_hash64(page, PT_SQLITE_PAGE - PT_SQLITE_RESERVE));
+	pt_put_le64(b + 8, off);
+	return pt_hash64(b, sizeof(b));
+}
+
+static int file_close(sqlite3_file *f)
+{
+	return below(f)->pMethods->xClose(below(f));
+}
+
+/* Reads below 512 bytes look at the header only: what matters in it is read again with its page. */
+static int file_read(sqlite3_file *f, void *buf, int len, sqlite3_int64 off)
+{
+	int rc;
+
+	if (len >= 512 && (len != PT_SQLITE_PAGE || off % PT_SQLITE_PAGE))
+		return SQLITE_CORRUPT;
+	rc = below(f)->pMethods->xRead(below(f), buf, len, off);
+	if (rc == SQLITE_OK && len == PT_SQLITE_PAGE &&
+	    page_sum(buf, (uint64_t)off) != pt_get_le64((uint8_t *)buf + PT_SQLITE_PAGE - PT_SQLITE_RESERVE))
+		return SQLITE_IOERR_DATA;
+	return rc;
+}
+
+static int file_write(sqlite3_file *f, const void *buf, int len, sqlite3_int64 off)
+{
+	uint8_t page[PT_SQLITE_PAGE];
+
+	if (len != PT_SQLITE_PAGE || off % PT_SQLITE_PAGE)
+		return SQLITE_IOERR_WRITE;
+	memcpy(page, buf, PT_SQLITE_PAGE - PT_SQLITE_RESERVE);
+	pt_put_le64(page + PT_SQLITE_PAGE - PT_SQLITE_RESERVE, page_sum(page, (uint64_t)off));
+	return below(f)->pMethods->xWrite(below(f), page, len, off);
+}
+
+static int file_truncate(sqlite3_file *f, sqlite3_int64 bytes)
+{
+	return below(f)->pMethods->xTruncate(below(f), bytes);
+}
+
+static int file_sync(sqlite3_file *f, int flags)
+{
+	return below(f)->pMethods->xSync(below(f), flags);
+}
+
+static int file_size(sqlite3_file *f, sqlite3_int64 *ret_bytes)
+{
+	return below(f)->pMethods->xFileSize(below(f), ret_bytes);
+}
+
+static int file_lock(sqlite3_file *f, int lock)
+{
+	return below(f)->pMethods->xLock(below(f), lock);
+}
+
+static int file_unlock(sqlite3_file *f, int lock)
+{
+	return below(f)->pMethods->xUnlock(below(f), lock);
+}
+
+static int file_check_reserved_lock(sqlite3_file *f, int *ret_held)
+{
+	return below(f)->pMethods->xCheckReservedLock(below(f), ret_held);
+}
+
+static int file_control(sqlite3_file *f, int op, void *arg)
+{
+	return below(f)->pMethods->xFileControl(below(f), op, arg);
+}
+
+static int file_sector_size(sqlite3_file *f)
+{
+	return below(f)->pMethods->xSectorSize(below(f));
+}
+
+static int file_device_characteristics(sqlite3_file *f)
+{
+	return below(f)->pMethods->xDeviceCharacteristics(below(f));
+}
+
+static int file_shm_map(sqlite3_file *f, int region, int bytes, int extend, void volatile **ret_addr)
+{
+	return below(f)->pMethods->xShmMap(below(f), region, bytes, extend, ret_addr);
+}
+
+static int file_shm_lock(sqlite3_file *f, int off, int n, int flags)
+{
+	return below(f)->pMethods->xShmLock(below(f), off, n, flags);
+}
+
+static void file_shm_barrier(sqlite3_file *f)
+{
+	below(f)->pMethods->xShmBarrier(below(f));
+}
+
+static int file_shm_unmap(sqlite3_file *f, int delete_it)
+{
+	return below(f)->pMethods->xShmUnmap(below(f), delete_it);
+}
+
+/* Version 2: no xFetch, pages are never mapped. */
+static const sqlite3_io_methods index_methods = {
+	.iVersion = 2,
+	.xClose = file_close,
+	.xRead = file_read,
+	.xWrite = file_write,
+	.xTruncate = file_truncate,
+	.xSync = file_sync,
+	.xFileSize = file_size,
+	.xLock = file_lock,
+	.xUnlock = file_unlock,
+	.xCheckReservedLock = file_check_reserved_lock,
+	.xFileControl = file_control,
+	.xSectorSize = file_sector_size,
+	.xDeviceCharacteristics = file_device_characteristics,
+	.xShmMap = file_shm_map,
+	.xShmLock = file_shm_lock,
+	.xShmBarrier = file_shm_barrier,
+	.xShmUnmap = file_shm_unmap,
+};
+
+static sqlite3_vfs *system_vfs;         /* set once, before the VFS is registered */
+
+static int vfs_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *f, int flags, int *ret_flags)
+{
+	int rc;
+
+	(void)vfs;
+	if (!(flags & SQLITE_OPEN_MAIN_DB))
+		return system_vfs->xOpen(system_vfs, name, f, flags, ret_flags);
+	f->pMethods = NULL;
+	rc = system_vfs->xOpen(system_vfs, name, below(f), flags, ret_flags);
+	if (rc == SQLITE_OK)
+		f->pMethods = &index_methods;
+	else if (below(f)->pMethods)
+		below(f)->pMethods->xClose(below(f));
+	return rc;
+}
+
+static int vfs_delete(sqlite3_vfs *vfs, const char *name, int sync_dir)
+{
+	(void)vfs;
+	return system_vfs->xDelete(system_vfs, name, sync_dir);
+}
+
+static int vfs_access(sqlite3_vfs *vfs, const char *name, int flags, int *ret_yes)
+{
+	(void)vfs;
+	return system_vfs->xAccess(system_vfs, name, flags, ret_yes);
+}
+
+static int vfs_full_pathname(sqlite3_vfs *vfs, const char *name, int len, char *ret_path)
+{
+	(void)vfs;
+	return system_vfs->xFullPathname(system_vfs, name, len, ret_path);
+}
+
+static int vfs_randomness(sqlite3_vfs *vfs, int len, char *buf)
+{
+	(void)vfs;
+	return system_vfs->xRandomness(system_vfs, len, buf);
+}
+
+static int vfs_sleep(sqlite3_vfs *vfs, int us)
+{
+	(void)vfs;
+	return system_vfs->xSleep(system_vfs, us);
+}
+
+static int vfs_current_time(sqlite3_vfs *vfs, double *ret_now)
+{
+	(void)vfs;
+	return system_vfs->xCurrentTime(system_vfs, ret_now);
+}
+
+static int vfs_last_error(sqlite3_vfs *vfs, int len, char *buf)
+{
+	(void)vfs;
+	return system_vfs->xGetLastError(system_vfs, len, buf);
+}
+
+static int vfs_current_time_ms(sqlite3_vfs *vfs, sqlite3_int64 *ret_now)
+{
+	(void)vfs;
+	return system_vfs->xCurrentTimeInt64(system_vfs, ret_now);
+}
+
+/* Not const: SQLite links it into its list. */
+static sqlite3_vfs index_vfs = {
+	.iVersion = 2,
+	.zName = PT_SQLITE_VFS,
+	.xOpen = vfs_open,
+	.xDelete = vfs_delete,
+	.xAccess = vfs_access,
+	.xFullPathname = vfs_full_pathname,
+	.xRandomness = vfs_randomness,
+	.xSleep = vfs_sleep,
+	.xCurrentTime = vfs_current_time,
+	.xGetLastError = vfs_last_error,
+	.xCurrentTimeInt64 = vfs_current_time_ms,
+};
+
+static int register_rc;
+
+static void register_once(void)
+{
+	register_rc = SQLITE_MISUSE;
+	if (sqlite3_threadsafe() == 0 || sqlite3_initialize() != SQLITE_OK)
+		return;
+	system_vfs = sqlite3_vfs_find(NULL);
+	if (!system_vfs || system_vfs->iVersion < 2)
+		return;
+	index_vfs.szOsFile = system_vfs->szOsFile + (int)sizeof(struct index_file);
+	index_vfs.mxPathname = system_vfs->mxPathname;
+	register_rc = sqlite3_vfs_register(&index_vfs, 0);
+}
+
+int pt_sqlite_vfs_register(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, register_once);
+	if (register_rc == SQLITE_NOMEM)
+		return pt_fail_nomem();
+	if (register_rc != SQLITE_OK)
+		return pt_fail(ENOTSUP, "this build of SQLite cannot hold an index (it needs threads and a system VFS)");
+	return 0;
+}

@@ -1,0 +1,275 @@
+/* store/store.c - stores by URI (store.h).
+ *
+ * A dir: store is DIR/index.db (the SQLite index, with its -wal and -shm while in use) beside what the file data engine keeps. */
+#include "store/store.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/size.h"
+#include "store/fault.h"
+
+#define INDEX_NAME "index.db"
+
+int pt_size_parse(const char *text, uint64_t *ret_bytes)
+{
+	static const char units[] = "KMGTPE";
+	const char *unit;
+	uint64_t n = 0;
+	const char *p = text;
+
+	if (!isdigit((unsigned char)*p))
+		goto bad;
+	for (; isdigit((unsigned char)*p); p++)
+		if (!pt_size_mul(n, 10, &n) || !pt_size_add(n, (uint64_t)(*p - '0'), &n))
+			goto bad;
+	if (*p && strcasecmp(p, "B") != 0) {
+		unit = strchr(units, toupper((unsigned char)*p));
+		if (!unit || (p[1] && strcasecmp(p + 1, "iB") != 0 && strcasecmp(p + 1, "B") != 0))
+			goto bad;
+		if (!pt_size_mul(n, (uint64_t)1 << (10 * (unit - units + 1)), &n))
+			goto bad;
+	}
+	*ret_bytes = n;
+	return 0;
+bad:
+	return pt_fail(EINVAL, "\"%s\" is not a size; write bytes, or a number with K, M, G or T (powers of 1024), as in 64M", text);
+}
+
+/* Filesystems whose locks, renames or syncs do not reach every client as this store needs them to. */
+static const char *network_name(long type)
+{
+	static const struct {
+		unsigned int magic;
+		const char *name;
+	} kinds[] = {
+		{ 0x6969, "NFS" }, { 0x01021997, "9p" }, { 0x65735546, "FUSE" }, { 0xff534d42, "CIFS" }, { 0xfe534d42, "SMB" },
+		{ 0x517b, "SMB" }, { 0x00c36400, "Ceph" }, { 0x0bd00bd0, "Lustre" }, { 0x5346414f, "AFS" }, { 0x73757245, "Coda" },
+		{ 0x6b414653, "AFS" }, { 0x19830326, "FhGFS" },
+	};
+
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+		if ((unsigned int)type == kinds[i].magic)
+			return kinds[i].name;
+	return NULL;
+}
+
+static int check_filesystem(const char *dir)
+{
+	const char *name;
+	struct statfs fs;
+
+	if (statfs(dir, &fs) < 0)
+		return pt_fail(errno, "cannot look at the filesystem of %s: %s", dir, strerror(errno));
+	name = network_name((long)fs.f_type);
+	if (name)
+		return pt_fail(ENOTSUP, "%s is on %s, where several machines would corrupt a store; use a local filesystem, or force it if only this machine uses it",
+			       dir, name);
+	return 0;
+}
+
+static bool is_ours(const char *name)
+{
+	return strncmp(name, INDEX_NAME, strlen(INDEX_NAME)) == 0 || strcmp(name, "objects") == 0 || strcmp(name, "staging") == 0 ||
+	       strcmp(name, "pins") == 0 || strcmp(name, "lost+found") == 0;
+}
+
+/* Calls for each name in a directory but "." and "..": 1 when fn says so for one. */
+static int any_entry(const char *path, bool (*fn)(const char *name, const char *path), int *ret_any)
+{
+	DIR *dir = opendir(path);
+	struct dirent *e;
+	int any = 0;
+
+	if (!dir && errno == ENOENT) {
+		*ret_any = 0;
+		return 0;
+	}
+	if (!dir)
+		return pt_fail(errno, "cannot list %s: %s", path, strerror(errno));
+	while (!any && (e = readdir(dir)))
+		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+			any = fn(e->d_name, path);
+	closedir(dir);
+	*ret_any = any;
+	return 0;
+}
+
+static bool is_foreign(const char *name, const char *path)
+{
+	(void)path;
+	return !is_ours(name);
+}
+
+static bool is_anything(const char *name, const char *path)
+{
+	(void)name, (void)path;
+	return true;
+}
+
+/* A bucket of objects that holds something. */
+static bool is_full_bucket(const char *name, const char *path)
+{
+	char *bucket = pt_asprintf("%s/%s", path, name);
+	int any = 0;
+
+	if (bucket)
+		(void)any_entry(bucket, is_anything, &any);
+	free(bucket);
+	return any;
+}
+
+/* No index: a new store may be made here if nothing says that there was one, or that the directory is another's. */
+static int check_new(const char *dir)
+{
+	char *objects = pt_asprintf("%s/objects", dir);
+	int any;
+	int rc;
+
+	if (!objects)
+		return pt_fail_nomem();
+	rc = any_entry(dir, is_foreign, &any);
+	if (rc == 0 && any)
+		rc = pt_fail(ENOTEMPTY, "%s is neither empty nor a ptio store; give a new or empty directory", dir);
+	if (rc == 0)
+		rc = any_entry(objects, is_full_bucket, &any);
+	if (rc == 0 && any)
+		rc = pt_fail(EIO, "the store %s has objects but no index (%s); run ptio fsck, or restore a copy of the index", dir, INDEX_NAME);
+	free(objects);
+	return rc;
+}
+
+/* The directory there and fit for a store; makes it if that is asked. */
+static int prepare_dir(const char *dir, const char *index, const struct pt_store_options *o)
+{
+	struct stat st;
+	int rc;
+
+	if (stat(dir, &st) < 0) {
+		if (errno != ENOENT)
+			return pt_fail(errno, "cannot look at the store %s: %s", dir, strerror(errno));
+		if (!o->create || o->read_only)
+			return pt_fail(ENOENT, "there is no store at %s; make it by opening it for writing with creation allowed", dir);
+		if (mkdir(dir, 0750) < 0 && errno != EEXIST)
+			return pt_fail(errno, "cannot make the store %s: %s", dir, strerror(errno));
+	} else if (!S_ISDIR(st.st_mode)) {
+		return pt_fail(ENOTDIR, "%s is not a directory; a store is one", dir);
+	}
+	if (!o->force) {
+		rc = check_filesystem(dir);
+		if (rc < 0)
+			return rc;
+	}
+	if (stat(index, &st) == 0)
+		return 0;
+	if (errno != ENOENT)
+		return pt_fail(errno, "cannot look at the index %s: %s", index, strerror(errno));
+	rc = check_new(dir);
+	/* Somebody else may have made it meanwhile. */
+	if (rc < 0 && stat(index, &st) == 0)
+		return 0;
+	if (rc == 0 && (!o->create || o->read_only))
+		rc = pt_fail(ENOENT, "there is no store at %s; make it by opening it for writing with creation allowed", dir);
+	return rc;
+}
+
+static int open_dir(struct pt_store *s, const char *path, const struct pt_store_options *o)
+{
+	char *index = NULL;
+	char *cwd = NULL;
+	int rc;
+
+	if (!*path)
+		return pt_fail(EINVAL, "dir: wants a path, as in dir:/var/lib/ptio");
+	if (*path == '/') {
+		s->dir = pt_strdup(path);
+	} else {
+		cwd = getcwd(NULL, 0);
+		if (!cwd)
+			return pt_fail(errno, "cannot tell the working directory: %s", strerror(errno));
+		s->dir = pt_asprintf("%s/%s", cwd, path);
+		free(cwd);
+	}
+	if (!s->dir)
+		return pt_fail_nomem();
+	index = pt_asprintf("%s/%s", s->dir, INDEX_NAME);
+	if (!index)
+		return pt_fail_nomem();
+	rc = prepare_dir(s->dir, index, o);
+	if (rc == 0)
+		rc = pt_meta_sqlite_open(index, &s->meta);
+	if (rc == 0)
+		rc = pt_data_file_open(s->dir, &s->data);
+	free(index);
+	return rc;
+}
+
+static int open_memory(struct pt_store *s, const char *size)
+{
+	uint64_t capacity;
+	int rc = pt_size_parse(size, &capacity);
+
+	if (rc == 0)
+		rc = pt_meta_sqlite_open(NULL, &s->meta);
+	if (rc == 0)
+		rc = pt_data_memory_open(capacity, &s->data);
+	return rc;
+}
+
+int pt_store_open(const char *uri, const struct pt_store_options *options, struct pt_store **ret_store)
+{
+	static const struct pt_store_options defaults;
+	const struct pt_store_options *o = options ? options : &defaults;
+	const char *faults = o->faults ? o->faults : getenv("PTIO_FAULTS");
+	struct pt_store *s = pt_calloc(1, sizeof(*s));
+	int rc;
+
+	if (!s)
+		return pt_fail_nomem();
+	s->uri = pt_strdup(uri);
+	if (!s->uri)
+		rc = pt_fail_nomem();
+	else if (strncmp(uri, "dir:", 4) == 0)
+		rc = open_dir(s, uri + 4, o);
+	else if (*uri == '/')
+		rc = open_dir(s, uri, o);
+	else if (strncmp(uri, "mem:", 4) == 0)
+		rc = open_memory(s, uri + 4);
+	else
+		rc = pt_fail(EINVAL, "\"%s\" is not a store; write /PATH, dir:PATH or mem:SIZE", uri);
+	if (rc == 0)
+		rc = pt_fault_meta_stack(&s->meta, faults);
+	if (rc == 0)
+		rc = pt_fault_data_stack(&s->data, faults);
+	if (rc < 0) {
+		pt_store_close(s);
+		return rc;
+	}
+	s->durable = s->meta.ops->durable && s->data.ops->durable;
+	s->read_only = o->read_only;
+	s->meta.read_only = o->read_only;
+	s->data.read_only = o->read_only;
+	*ret_store = s;
+	return 0;
+}
+
+void pt_store_close(struct pt_store *s)
+{
+	if (!s)
+		return;
+	pt_data_close(&s->data);
+	pt_meta_close(&s->meta);
+	free(s->uri);
+	free(s->dir);
+	free(s);
+}
