@@ -188,9 +188,14 @@ int pt_path_for_key(const char *key, char **ret_path)
 	for (;;) {
 		size_t len = strcspn(at, "/");
 		char name[PT_PATH_COMPONENT_MAX + 1];
-		char *component = strndup(at, len);
-		int rc = component ? pt_path_component_encode(component, name) : pt_fail_nomem();
+		char *component = pt_malloc(len + 1);
+		int rc;
 
+		if (component) {
+			memcpy(component, at, len);
+			component[len] = '\0';
+		}
+		rc = component ? pt_path_component_encode(component, name) : pt_fail_nomem();
 		free(component);
 		if (rc < 0) {
 			pt_buf_done(&out);
