@@ -1,5 +1,2 @@
 # Documents: one line a page.
-dist_doc_DATA += \
-	docs/DESIGN.md \
-	docs/HACKING.md \
-	docs/PATHS.md
+dist_doc_DATA += docs/HACKING.md

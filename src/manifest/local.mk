@@ -1,1 +1,23 @@
-# Sources of the manifest layer: libptio_core_la_SOURCES += src/manifest/x.c src/manifest/x.h
+libptio_core_la_SOURCES += \
+	src/manifest/batch.c src/manifest/internal.h \
+	src/manifest/cache.c src/manifest/cache.h \
+	src/manifest/checked.c src/manifest/checked.h \
+	src/manifest/commit.c \
+	src/manifest/gc.c \
+	src/manifest/key.c src/manifest/key.h \
+	src/manifest/manifest.c \
+	src/manifest/manifest_edit.c \
+	src/manifest/node.c \
+	src/manifest/node_key.c \
+	src/manifest/node_list.c \
+	src/manifest/object_read.c \
+	src/manifest/object_write.c \
+	src/manifest/pin.c \
+	src/manifest/record_node.c src/manifest/record.h \
+	src/manifest/record_set.c \
+	src/manifest/record_small.c src/manifest/record_small.h \
+	src/manifest/rename.c \
+	src/manifest/repo.c src/manifest/repo.h \
+	src/manifest/set.c src/manifest/set.h \
+	src/manifest/wait.c \
+	src/manifest/window.c src/manifest/window.h

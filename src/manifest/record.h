@@ -1,9 +1,10 @@
 /* manifest/record.h - what the index knows: nodes, manifests, pending sets, objects; their encoding and their keys.
  *
  * Records are little-endian, begin with a record version, and are checked as a whole by the meta engine's XXH3. Every count read
- * from a record is bounded by the bytes at hand. Keys (docs/SPEC.md "Index"):
+ * from a record is bounded by the bytes at hand. Keys (docs/SPEC-store.md "Index"):
  *   d | parent id be64 | component        -> node id, kind               a name
  *   n | node id be64                      -> struct pt_node              attributes
+ *   t | node id be64                      -> when a directory's entries last changed (put without compare)
  *   m | node id be64 | scope text         -> struct pt_manifest          the current revision of (key, scope)
  *   p | node id be64 | scope text | 0 | set identity hash  -> struct pt_pending
  *   o | object id                         -> reference count, size, payload offset
@@ -55,6 +56,7 @@ struct pt_node {
 	struct pt_xattr *xattrs;
 	uint32_t xattr_count;
 	uint64_t version;               /* of the record; not encoded */
+	uint64_t times_version;         /* directories: of the record that says when entries last changed, 0 for none; not encoded */
 };
 
 /* How an object came to be; decides what layout it is listed and served as. */

@@ -67,6 +67,9 @@ int pt_pending_part(const struct pt_pending *p, int32_t rank, struct pt_manifest
 /* Makes the objects safe from collection while pinned, if m is still current (or still pending): -ESTALE when it is not; look again. Counted. */
 int pt_manifest_pin(struct pt_repo *repo, struct pt_manifest *m);
 void pt_manifest_unpin(struct pt_repo *repo, struct pt_manifest *m);
+/* The same for the contents of a file. -ESTALE, -ENOENT. Keep the node, or a copy of its blob, for the unpin. */
+int pt_node_pin(struct pt_repo *repo, const struct pt_node *node);
+void pt_node_unpin(struct pt_repo *repo, const struct pt_node *node);
 /* Writes mode, uid, gid, mtime_ns of the current revision (touch, chmod). -ESTALE when superseded. */
 int pt_manifest_touch(struct pt_repo *repo, const struct pt_manifest *m, uint32_t mode, uint32_t uid, uint32_t gid, int64_t mtime_ns);
 /* Hides object `index` from listings; hiding the last visible one removes the revision. */

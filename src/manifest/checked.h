@@ -1,0 +1,25 @@
+/* manifest/checked.h - per process: objects that are pinned, their checksums, and which of their chunks have been verified since. Thread-safe. */
+#ifndef PT_MANIFEST_CHECKED_H
+#define PT_MANIFEST_CHECKED_H
+
+#include "manifest/record.h"
+
+struct pt_repo;
+struct pt_checked;
+
+/* One object; shared by all who hold it. */
+struct pt_checked_object;
+
+int pt_checked_create(struct pt_checked **ret_checked);
+void pt_checked_free(struct pt_checked *checked);
+/* Each get wants a put; what has been verified is forgotten with the last one. -ENOMEM. */
+int pt_checked_get(struct pt_checked *checked, const struct pt_object *object, struct pt_checked_object **ret_object);
+void pt_checked_put(struct pt_checked *checked, struct pt_checked_object *object);
+/* As _put, by id. */
+void pt_checked_drop(struct pt_checked *checked, const struct pt_id *id);
+/* The chunk's XXH3-64; loads the checksums at first use. -EIO. */
+int pt_checked_hash(struct pt_repo *repo, struct pt_checked_object *object, uint64_t chunk, uint64_t *ret_hash);
+bool pt_checked_test(const struct pt_checked_object *object, uint64_t chunk);
+void pt_checked_set(struct pt_checked_object *object, uint64_t chunk);
+
+#endif

@@ -1,0 +1,84 @@
+/* manifest/internal.h - what the files of this layer share: the repo, batches, retries. */
+#ifndef PT_MANIFEST_INTERNAL_H
+#define PT_MANIFEST_INTERNAL_H
+
+#include <pthread.h>
+
+#include "manifest/key.h"
+#include "manifest/record_small.h"
+#include "manifest/repo.h"
+
+struct pt_cache;                        /* cache.h: decoded manifests */
+struct pt_checked;                      /* checked.h: which chunks of pinned objects have been verified */
+
+#define PT_WINDOW_BYTES PT_HASH_CHUNK
+
+/* Windows of PT_WINDOW_BYTES, aligned to 4096, kept for reuse (window.c). */
+#define PT_WINDOW_KEPT 8
+struct pt_window_pool {
+	pthread_mutex_t lock;           /* free, free_count */
+	void *free[PT_WINDOW_KEPT];
+	uint32_t free_count;
+};
+
+struct pt_repo {
+	struct pt_store *store;
+	struct pt_repo_options options;
+	struct pt_id store_id;
+	pthread_mutex_t id_lock;        /* id_next, id_end; held over the index access that fetches more */
+	uint64_t id_next, id_end;       /* node ids handed to this process and not used yet */
+	struct pt_cache *cache;
+	struct pt_checked *checked;
+	struct pt_window_pool windows;
+	struct pt_repo_counters counters;       /* each field by pt_count() */
+};
+
+static inline void pt_count(uint64_t *counter, uint64_t n)
+{
+	__atomic_add_fetch(counter, n, __ATOMIC_RELAXED);
+}
+
+/* ---- batches (batch.c) ---- */
+struct pt_batch {
+	size_t count;
+	struct pt_meta_op op[PT_META_BATCH_MAX];
+	struct pt_rkey key[PT_META_BATCH_MAX];
+};
+
+/* Values stay the caller's until the commit. More than PT_META_BATCH_MAX is a bug of ours. */
+void pt_batch_init(struct pt_batch *b);
+void pt_batch_compare(struct pt_batch *b, const struct pt_rkey *key, uint64_t version);
+void pt_batch_put(struct pt_batch *b, const struct pt_rkey *key, const struct pt_buf *value);
+void pt_batch_delete(struct pt_batch *b, const struct pt_rkey *key);
+/* -EAGAIN: a compare did not hold. -EROFS. ret_version may be NULL. */
+int pt_batch_commit(struct pt_repo *repo, const struct pt_batch *b, uint64_t *ret_version);
+/* Puts a garbage record for the blobs of `list`; nothing when it is empty. */
+int pt_batch_garbage(struct pt_batch *b, const struct pt_buf *list);
+
+int pt_rec_get(struct pt_repo *repo, const struct pt_rkey *key, struct pt_buf *ret_value, uint64_t *ret_version);
+/* 1: there is a key with this prefix, 0: none. */
+int pt_rec_any(struct pt_repo *repo, const struct pt_rkey *prefix);
+int pt_rec_blob(struct pt_repo *repo, const struct pt_id *id, struct pt_blob_rec *ret_rec, uint64_t *ret_version);      /* version 0: absent */
+
+/* A race lost to another process or thread is tried again after a short random wait; after half a minute it is -EBUSY. */
+struct pt_retry {
+	int64_t deadline_ns;
+	uint32_t attempt;
+};
+
+/* True: try again. False: *rc is the verdict. Starts from a zeroed struct. */
+bool pt_retry_again(struct pt_retry *r, int *rc);
+
+/* ---- nodes (node.c) ---- */
+int pt_node_id_new(struct pt_repo *repo, uint64_t *ret_id);
+int pt_name_check(const char *name);
+/* Entry of a name with the version of its record. -ENOENT. */
+int pt_entry_get(struct pt_repo *repo, uint64_t parent, const char *name, struct pt_entry *ret_entry, uint64_t *ret_version);
+/* Puts the time of the last change of a directory's entries, without compare; value is the caller's buffer. */
+void pt_node_changed(struct pt_batch *b, uint64_t node, struct pt_buf *value);
+/* -ENOTEMPTY while the directory has children, revisions or pending sets. */
+int pt_node_check_empty(struct pt_repo *repo, uint64_t node);
+/* Adds the removal of a node's own records (checked to be as read); its blob goes to the garbage list. */
+void pt_node_drop(struct pt_batch *b, const struct pt_node *node, struct pt_buf *garbage);
+
+#endif

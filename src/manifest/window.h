@@ -1,0 +1,13 @@
+/* manifest/window.h - pooled buffers of PT_WINDOW_BYTES. Thread-safe. */
+#ifndef PT_MANIFEST_WINDOW_H
+#define PT_MANIFEST_WINDOW_H
+
+#include "manifest/internal.h"
+
+void pt_window_pool_init(struct pt_window_pool *pool);
+void pt_window_pool_done(struct pt_window_pool *pool);
+/* NULL without memory. Contents are arbitrary. */
+void *pt_window_get(struct pt_window_pool *pool);
+void pt_window_put(struct pt_window_pool *pool, void *window);          /* NULL is fine */
+
+#endif
