@@ -103,7 +103,7 @@ static int open_upload(struct pt_upload *u, const struct pt_request *req)
 	rc = pt_node_get(u->repo, u->node, &node);
 	if (rc < 0)
 		return rc;
-	u->split = req->split != PT_SPLIT_UNSET ? req->split : node.split;
+	u->split = node.split;
 	pt_node_done(&node);
 	rc = pt_known_load(u->repo, u->node, &k);
 	if (rc < 0)
@@ -114,6 +114,11 @@ static int open_upload(struct pt_upload *u, const struct pt_request *req)
 	rc = decide(u);
 	if (rc)
 		goto out;
+	/* Shards say themselves how they were cut; the rule that fits is found when all are here. */
+	if (req->split != PT_SPLIT_UNSET || u->written == PT_WRITTEN_TP_SHARD)
+		u->split = req->split;
+	else if (u->split == PT_SPLIT_UNSET)
+		u->split = PT_SPLIT_BALANCED;
 	pt_layout_scope(&u->req.layout, &u->scope_axes);
 	pt_layout_format(&u->scope_axes, u->scope);
 	u->dim_defaulted = dim_is_missing(req) && (u->req.has_partition || !pt_known_defines_dim(&k, u->scope, u->cut.dim));

@@ -1,0 +1,291 @@
+/* tensor/api_read.c - get, get_into and describe, one key or many. */
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "tensor/api_int.h"
+
+#define PIN_RACES 1000                  /* revisions that may supersede each other while one is being pinned */
+
+int pt_api_node(struct ptio *p, const char *key, uint64_t *ret_node)
+{
+	struct pt_node node;
+	int rc;
+
+	if (!p)
+		return pt_fail(EINVAL, "the handle is NULL");
+	rc = pt_api_key_check(key);
+	if (rc)
+		return rc;
+	rc = pt_node_by_key(p->repo, key, false, &node);
+	if (rc == -ENOENT || rc == -ENOTDIR)
+		return pt_fail(ENOENT, "there is no tensor '%.200s'", key);
+	if (rc < 0)
+		return rc;
+	*ret_node = node.id;
+	pt_node_done(&node);
+	return 0;
+}
+
+int pt_api_view_open(struct ptio *p, const char *key, const struct pt_request *req, struct pt_view **ret_view)
+{
+	struct pt_view *v;
+	uint64_t node;
+	int rc, tries;
+
+	rc = pt_api_node(p, key, &node);
+	if (rc)
+		return rc;
+	for (tries = 0; tries < PIN_RACES; tries++) {
+		rc = pt_view_resolve(p->repo, node, req, &v);
+		if (rc < 0)
+			return pt_fail_context(rc, "'%.200s'", key);
+		rc = pt_view_pin(v);
+		if (!rc) {
+			*ret_view = v;
+			return 0;
+		}
+		pt_view_unref(v);
+		if (rc != -ESTALE)
+			return pt_fail_context(rc, "'%.200s'", key);
+	}
+	return pt_fail(EAGAIN, "'%.200s' is replaced faster than it can be read", key);
+}
+
+void pt_api_view_close(struct pt_view *v)
+{
+	pt_view_unpin(v);
+	pt_view_unref(v);
+}
+
+static void tensor_out(const struct pt_view_info *info, struct ptio_tensor *ret_t)
+{
+	memset(ret_t, 0, sizeof(*ret_t));
+	ret_t->dtype = (enum ptio_dtype)info->dtype;
+	ret_t->ndim = info->shape.ndim;
+	memcpy(ret_t->shape, info->shape.dim, info->shape.ndim * sizeof(ret_t->shape[0]));
+	ret_t->bytes = info->bytes;
+}
+
+static int get_request(struct ptio *p, const char *key, const struct pt_request *req, struct ptio_tensor *ret_t)
+{
+	const struct pt_view_info *info;
+	struct pt_view *v;
+	void *data;
+	int rc;
+
+	rc = pt_api_view_open(p, key, req, &v);
+	if (rc)
+		return rc;
+	info = pt_view_info(v);
+	data = info->bytes <= SIZE_MAX ? pt_malloc(info->bytes ? info->bytes : 1) : NULL;
+	rc = data ? pt_view_read(v, data, info->bytes, 0) : pt_fail_nomem();
+	if (rc) {
+		free(data);
+	} else {
+		tensor_out(info, ret_t);
+		ret_t->data = data;
+	}
+	pt_api_view_close(v);
+	return rc;
+}
+
+int ptio_get(struct ptio *p, const char *key, const struct ptio_read_target *target, struct ptio_tensor *ret_t)
+{
+	struct pt_request req;
+	int rc;
+
+	if (!ret_t)
+		return pt_fail(EINVAL, "there is no place for the tensor");
+	rc = pt_api_request_read(target, &req);
+	return rc ? rc : get_request(p, key, &req, ret_t);
+}
+
+/* ---- into a registered buffer ---- */
+
+static int64_t object_into(struct pt_vfile *f, uint8_t *buf, uint64_t size)
+{
+	uint64_t bytes = pt_vfile_size(f);
+	uint8_t header[PT_OBJ_HEADER];
+	int64_t n;
+
+	if (size < bytes)
+		return pt_fail(EINVAL, "the tensor object has %llu bytes, the buffer %llu", (unsigned long long)bytes, (unsigned long long)size);
+	n = pt_vfile_read(f, header, sizeof(header), 0);
+	if (n >= 0)
+		n = pt_vfile_read(f, buf + PT_OBJ_HEADER, bytes - PT_OBJ_HEADER, PT_OBJ_HEADER);
+	if (n < 0)
+		return n;
+	/* Whoever polls the header finds the payload there. */
+	atomic_thread_fence(memory_order_release);
+	memcpy(buf, header, sizeof(header));
+	return (int64_t)bytes;
+}
+
+int64_t ptio_get_into(struct ptio *p, const char *key, const struct ptio_read_target *target, void *buf, uint64_t size, struct ptio_tensor *ret_t)
+{
+	struct pt_request req;
+	struct pt_vfile *f;
+	struct pt_view *v;
+	int64_t rc;
+
+	if (!p)
+		return pt_fail(EINVAL, "the handle is NULL");
+	rc = pt_api_request_read(target, &req);
+	if (rc)
+		return rc;
+	if (pt_api_region_left(p, buf) < size || !buf)
+		return pt_fail(EINVAL, "the buffer is not inside one registered region: call ptio_register_buffer first");
+	rc = pt_api_view_open(p, key, &req, &v);
+	if (rc)
+		return rc;
+	rc = pt_vfile_create(v, PT_FORMAT_OBJ, "", &f);
+	if (!rc) {
+		rc = object_into(f, buf, size);
+		pt_vfile_free(f);
+	}
+	if (rc >= 0 && ret_t) {
+		tensor_out(pt_view_info(v), ret_t);
+		ret_t->data = (uint8_t *)buf + PT_OBJ_HEADER;
+	}
+	pt_api_view_close(v);
+	return rc;
+}
+
+/* ---- batches ---- */
+
+static int counts_differ(void)
+{
+	return pt_fail(EINVAL, "the batch is refused: its lists are NULL or of different lengths");
+}
+
+int ptio_batch_get(struct ptio *p, const char *const *keys, size_t key_count, const struct ptio_read_target *targets, size_t target_count,
+		   struct ptio_tensor *ret_tensors, int *ret_codes)
+{
+	bool sound = p && keys && (target_count ? target_count == key_count && targets : !targets || !key_count);
+	size_t i;
+
+	if (!key_count)
+		return 0;
+	if (!ret_tensors || !ret_codes)
+		return counts_differ();
+	for (i = 0; i < key_count; i++) {
+		memset(&ret_tensors[i], 0, sizeof(ret_tensors[i]));
+		ret_codes[i] = sound ? ptio_get(p, keys[i], target_count ? &targets[i] : NULL, &ret_tensors[i]) : -EINVAL;
+	}
+	return sound ? 0 : counts_differ();
+}
+
+int ptio_batch_get_into(struct ptio *p, const char *const *keys, size_t key_count, const struct ptio_read_target *targets, size_t target_count,
+			void *const *bufs, size_t buf_count, const uint64_t *sizes, size_t size_count, int64_t *ret_results)
+{
+	bool sound = p && keys && bufs && sizes && buf_count == key_count && size_count == key_count &&
+		     (target_count ? target_count == key_count && targets : !targets);
+	size_t i;
+
+	if (!key_count)
+		return 0;
+	if (!ret_results)
+		return counts_differ();
+	for (i = 0; i < key_count; i++)
+		ret_results[i] = sound ? ptio_get_into(p, keys[i], target_count ? &targets[i] : NULL, bufs[i], sizes[i], NULL) : -EINVAL;
+	return sound ? 0 : counts_differ();
+}
+
+/* ---- telling ---- */
+
+int ptio_describe(struct ptio *p, const char *key, const struct ptio_read_target *target, struct ptio_description *ret_d)
+{
+	const struct pt_view_info *info;
+	struct ptio_description d = { .complete = 0 };
+	struct pt_request req;
+	struct pt_view *v;
+	struct pt_vfile *f;
+	uint64_t node;
+	uint32_t i;
+	int rc;
+
+	rc = pt_api_request_read(target, &req);
+	if (!rc)
+		rc = pt_api_node(p, key, &node);
+	if (!rc)
+		rc = pt_view_resolve(p->repo, node, &req, &v);
+	if (rc < 0)
+		return rc;
+	info = pt_view_info(v);
+	d.complete = info->complete;
+	d.readable = info->readable;
+	d.shape_known = info->shape_known;
+	d.dtype = (enum ptio_dtype)info->dtype;
+	d.revision = info->revision;
+	if (info->shape_known) {
+		d.ndim = info->shape.ndim;
+		memcpy(d.shape, info->shape.dim, d.ndim * sizeof(d.shape[0]));
+		memcpy(d.global_shape, info->global_shape.dim, d.ndim * sizeof(d.shape[0]));
+		memcpy(d.offset, info->box.off, d.ndim * sizeof(d.shape[0]));
+		d.payload_bytes = info->bytes;
+		if (!pt_vfile_create(v, PT_FORMAT_OBJ, "", &f)) {
+			d.object_bytes = pt_vfile_size(f);
+			pt_vfile_free(f);
+		}
+	}
+	d.axis_count = info->axis_count;
+	for (i = 0; i < info->axis_count; i++)
+		pt_api_axis_out(&info->axis[i], &d.axes[i]);
+	pt_view_unref(v);
+	*ret_d = d;
+	return 0;
+}
+
+int ptio_object_size(struct ptio *p, const char *key, const struct ptio_read_target *target, uint64_t *ret_size)
+{
+	struct pt_request req;
+	struct pt_view *v;
+	struct pt_vfile *f;
+	uint64_t node;
+	int rc;
+
+	rc = pt_api_request_read(target, &req);
+	if (!rc)
+		rc = pt_api_node(p, key, &node);
+	if (!rc)
+		rc = pt_view_resolve(p->repo, node, &req, &v);
+	if (rc < 0)
+		return rc;
+	rc = pt_vfile_create(v, PT_FORMAT_OBJ, "", &f);
+	if (!rc) {
+		*ret_size = pt_vfile_size(f);
+		pt_vfile_free(f);
+	}
+	pt_view_unref(v);
+	return rc;
+}
+
+int ptio_describe_json(struct ptio *p, const char *key, char **ret_json)
+{
+	struct pt_buf json = PT_BUF_INIT;
+	bool revision = false, pending = false;
+	uint64_t node;
+	int rc;
+
+	rc = pt_api_node(p, key, &node);
+	if (!rc)
+		rc = pt_tensor_exists(p->repo, node, &revision, &pending);
+	if (!rc && !revision && !pending)
+		rc = pt_fail(ENOENT, "'%.200s' is no tensor", key);
+	if (!rc)
+		rc = pt_tensor_info_json(p->repo, node, NULL, &json);
+	if (!rc) {
+		pt_buf_append_u8(&json, 0);
+		if (pt_buf_failed(&json))
+			rc = pt_fail_nomem();
+	}
+	if (rc)
+		pt_buf_done(&json);
+	else
+		*ret_json = (char *)json.data;
+	return rc;
+}
