@@ -217,7 +217,7 @@ static int storage_add(struct pt_pickle *p, const char *key, size_t len, uint64_
 /* ("storage", class, key, location, count) */
 int pt_pickle_persid(struct pt_pickle *p, struct pt_pv id, struct pt_pv *ret_v)
 {
-	const struct pt_pv *f = p->cells + id.v;
+	const struct pt_pv *f;
 	const char *key;
 	uint64_t bytes = 0;
 	uint32_t storage = 0;
@@ -225,6 +225,7 @@ int pt_pickle_persid(struct pt_pickle *p, struct pt_pv id, struct pt_pv *ret_v)
 
 	if (id.tag != PT_PV_TUPLE || id.n != 5)
 		return torch_bad(p, "a persistent id that is no storage");
+	f = p->cells + id.v;
 	if (f[0].tag != PT_PV_STR || !text_is((const char *)p->buf.data + f[0].v, f[0].n, "storage"))
 		return torch_bad(p, "a persistent id that is no storage");
 	if (f[1].tag != PT_PV_GLOBAL || f[1].sub != PT_PG_STORAGE)
@@ -429,10 +430,13 @@ static int tensor_build(struct pt_pickle *p, bool v3, struct pt_pv args, struct 
 /* _rebuild_from_type_v2(function, type, its arguments, attributes): a tensor with Python attributes, which are dropped. */
 static int tensor_from_type(struct pt_pickle *p, struct pt_pv args, struct pt_pv *ret_v)
 {
-	const struct pt_pv *a = p->cells + args.v;
+	const struct pt_pv *a;
 	struct pt_pv func, inner;
 
-	if (args.n != 4 || a[0].tag != PT_PV_GLOBAL || a[0].sub == PT_PG_FROM_TYPE || a[0].sub > PT_PG_PARAMETER_STATE)
+	if (args.n != 4)
+		return torch_bad(p, "a tensor rebuilt by no known function");
+	a = p->cells + args.v;
+	if (a[0].tag != PT_PV_GLOBAL || a[0].sub == PT_PG_FROM_TYPE || a[0].sub > PT_PG_PARAMETER_STATE)
 		return torch_bad(p, "a tensor rebuilt by no known function");
 	if (a[1].tag != PT_PV_GLOBAL || a[1].sub != PT_PG_TENSOR_TYPE)
 		return pt_fail(EINVAL, "data.pkl holds a tensor of a subclass: save its plain tensors");

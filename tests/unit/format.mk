@@ -30,3 +30,5 @@ tests_unit_test_parse_obj_SOURCES = tests/unit/test_parse_obj.c
 tests_unit_test_parse_obj_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_parse_obj_LDADD = $(UNIT_LIBS)
 TESTS += tests/unit/test_parse_obj
+
+include tests/unit/format_pt.mk
