@@ -44,6 +44,9 @@ static int file_read(sqlite3_file *f, void *buf, int len, sqlite3_int64 off)
 	if (len >= 512 && (len != PT_SQLITE_PAGE || off % PT_SQLITE_PAGE))
 		return SQLITE_CORRUPT;
 	rc = below(f)->pMethods->xRead(below(f), buf, len, off);
+	/* SQLite would take what is missing of a page for zeros. */
+	if (rc == SQLITE_IOERR_SHORT_READ && len == PT_SQLITE_PAGE)
+		return SQLITE_CORRUPT;
 	if (rc == SQLITE_OK && len == PT_SQLITE_PAGE &&
 	    page_sum(buf, (uint64_t)off) != pt_get_le64((uint8_t *)buf + PT_SQLITE_PAGE - PT_SQLITE_RESERVE))
 		return SQLITE_IOERR_DATA;

@@ -1,1 +1,14 @@
-# Unit tests of the store layer; the flags to use are shown in the top Makefile.am.
+# Unit tests of the store layer.
+store_tests = \
+	tests/unit/test_store_index \
+	tests/unit/test_store_meta
+check_PROGRAMS += $(store_tests)
+TESTS += $(store_tests)
+store_support = tests/unit/store_support.c tests/unit/store_support.h tests/unit/rng.h
+
+tests_unit_test_store_index_SOURCES = tests/unit/test_store_index.c $(store_support)
+tests_unit_test_store_index_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_store_index_LDADD = $(UNIT_LIBS)
+tests_unit_test_store_meta_SOURCES = tests/unit/test_store_meta.c $(store_support)
+tests_unit_test_store_meta_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_store_meta_LDADD = $(UNIT_LIBS)
