@@ -1,2 +1,5 @@
 # Documents: one line a page.
-dist_doc_DATA += docs/HACKING.md
+dist_doc_DATA += \
+	docs/DESIGN.md \
+	docs/HACKING.md \
+	docs/PATHS.md

@@ -1,22 +1,26 @@
 /* path/component.c - key components and their one spelling in the tree. */
-#include <ctype.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
-#include "base/alloc.h"
-#include "base/buf.h"
 #include "base/error.h"
 #include "path/internal.h"
 #include "path/path.h"
+
+/* In any case, of ASCII only: the locale must not matter. */
+static bool begins_with(const char *name, const char *start)
+{
+	for (; *start; name++, start++)
+		if (*name != *start && !(*name >= 'A' && *name <= 'Z' && *name - 'A' + 'a' == *start))
+			return false;
+	return true;
+}
 
 bool pt_path_axis_like(const char *name)
 {
 	static const char *const starts[] = { "dp=", "tp=", "ep=", "pp=", "writer=" };
 
 	for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++)
-		if (strncasecmp(name, starts[i], strlen(starts[i])) == 0)
+		if (begins_with(name, starts[i]))
 			return true;
 	return false;
 }
@@ -164,50 +168,85 @@ int pt_path_component_decode(const char *name, char ret_component[PT_PATH_COMPON
 	return 0;
 }
 
+/* Checks a key and spells it; each byte becomes three at most. */
+static int key_encode(const char *key, char path[PT_PATH_ENCODED_MAX + 1])
+{
+	char component[PT_PATH_COMPONENT_MAX + 1], name[PT_PATH_COMPONENT_MAX + 1];
+	const char *at = key;
+	size_t have = 0;
+
+	if (*key == '\0')
+		return pt_fail(EINVAL, "a key cannot be empty");
+	if (strnlen(key, PT_PATH_KEY_MAX + 1) > PT_PATH_KEY_MAX)
+		return pt_fail(ENAMETOOLONG, "key \"%.40s...\" is longer than %d bytes", key, PT_PATH_KEY_MAX);
+	for (;;) {
+		size_t len = strcspn(at, "/");
+		int rc;
+
+		if (len > PT_PATH_COMPONENT_MAX)
+			return pt_fail(ENAMETOOLONG, "key \"%.40s...\" has a component of more than %d bytes", key, PT_PATH_COMPONENT_MAX);
+		memcpy(component, at, len);
+		component[len] = '\0';
+		rc = pt_path_component_encode(component, name);
+		if (rc < 0)
+			return pt_fail_context(rc, "key \"%.80s\"", key);
+		strcpy(path + have, name);
+		have += strlen(name);
+		at += len;
+		if (*at == '\0')
+			return 0;
+		path[have++] = '/';
+		at++;
+	}
+}
+
 int pt_path_key_check(const char *key)
 {
-	size_t len = strlen(key);
-	char *path;
-	int rc;
+	char path[PT_PATH_ENCODED_MAX + 1];
 
-	if (len == 0)
-		return pt_fail(EINVAL, "a key cannot be empty");
-	if (len > PT_PATH_KEY_MAX)
-		return pt_fail(ENAMETOOLONG, "a key of %zu bytes; at most %d are allowed", len, PT_PATH_KEY_MAX);
-	rc = pt_path_for_key(key, &path);
+	return key_encode(key, path);
+}
+
+int pt_path_for_key(const char *key, char ret_path[PT_PATH_ENCODED_MAX + 1])
+{
+	char path[PT_PATH_ENCODED_MAX + 1];
+	int rc = key_encode(key, path);
+
 	if (rc == 0)
-		free(path);
+		strcpy(ret_path, path);
 	return rc;
 }
 
-int pt_path_for_key(const char *key, char **ret_path)
+int pt_path_to_key(const char *path, char ret_key[PT_PATH_KEY_MAX + 1])
 {
-	struct pt_buf out = PT_BUF_INIT;
-	const char *at = key;
+	char name[PT_PATH_COMPONENT_MAX + 1], component[PT_PATH_COMPONENT_MAX + 1], key[PT_PATH_KEY_MAX + 1];
+	const char *at = path;
+	size_t have = 0;
 
 	for (;;) {
-		size_t len = strcspn(at, "/");
-		char name[PT_PATH_COMPONENT_MAX + 1];
-		char *component = strndup(at, len);
-		int rc = component ? pt_path_component_encode(component, name) : pt_fail_nomem();
+		size_t len = strcspn(at, "/"), add;
+		int rc;
 
-		free(component);
-		if (rc < 0) {
-			pt_buf_done(&out);
-			return pt_fail_context(rc, "key \"%.80s\"", key);
-		}
-		pt_buf_append_str(&out, name);
+		if (len > PT_PATH_COMPONENT_MAX)
+			return pt_fail(ENAMETOOLONG, "a name of more than %d bytes", PT_PATH_COMPONENT_MAX);
+		memcpy(name, at, len);
+		name[len] = '\0';
+		rc = pt_path_component_decode(name, component);
+		if (rc < 0)
+			return rc;
+		add = strlen(component);
+		if (have + add > PT_PATH_KEY_MAX)
+			return pt_fail(ENAMETOOLONG, "path \"%.40s...\" names a key of more than %d bytes", path, PT_PATH_KEY_MAX);
+		memcpy(key + have, component, add + 1);
+		have += add;
 		at += len;
 		if (*at == '\0')
 			break;
-		pt_buf_append_u8(&out, '/');
+		if (have == PT_PATH_KEY_MAX)
+			return pt_fail(ENAMETOOLONG, "path \"%.40s...\" names a key of more than %d bytes", path, PT_PATH_KEY_MAX);
+		key[have++] = '/';
 		at++;
 	}
-	pt_buf_append_u8(&out, 0);
-	if (pt_buf_failed(&out)) {
-		pt_buf_done(&out);
-		return pt_fail_nomem();
-	}
-	*ret_path = (char *)out.data;
+	strcpy(ret_key, key);
 	return 0;
 }

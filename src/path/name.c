@@ -68,8 +68,8 @@ static const char *take_options(const char *p, bool cuts, enum pt_axis_kind kind
 		if (cuts && take_word(&p, ",dim=")) {
 			if (*dim >= 0)
 				return "dim is given twice";
-			if (!take_number(&p, false, dim))
-				return "dim must be a plain number, 0 or more";
+			if (!take_number(&p, false, dim) || *dim >= PT_DIMS_MAX)
+				return "dim must be a plain number from 0 to 63";
 		} else if (cuts && take_word(&p, ",step=")) {
 			if (n->step[0])
 				return "step is given twice";
@@ -191,7 +191,7 @@ static int format_options(const struct pt_path_name *n, int32_t dim, char *text,
 	if (n->split != PT_SPLIT_UNSET)
 		len += snprintf(text + len, size - (size_t)len, ",split=%s", n->split == PT_SPLIT_CHUNK ? "chunk" : "balanced");
 	if (n->step[0])
-		len += snprintf(text + len, size - (size_t)len, ",step=%s", n->step);
+		len += snprintf(text + len, size - (size_t)len, ",step=%.*s", PT_PATH_STEP_MAX, n->step);
 	return len;
 }
 
@@ -200,7 +200,8 @@ int pt_path_name_format(const struct pt_path_name *n, char ret_text[PT_PATH_COMP
 	static const char *const views[] = { "full", "shard", "as_stored" };
 	char text[PT_PATH_COMPONENT_MAX + 1];
 	size_t size = sizeof(text);
-	int len = 0;
+	struct pt_path_name again;
+	int len = 0, rc;
 
 	switch (n->kind) {
 	case PT_PATH_PLAIN:
@@ -209,16 +210,18 @@ int pt_path_name_format(const struct pt_path_name *n, char ret_text[PT_PATH_COMP
 		len = snprintf(text, size, "%s=%d", pt_axis_kind_name(n->axis.kind), (int)n->axis.rank);
 		if (n->axis.size > 0)
 			len += snprintf(text + len, size - (size_t)len, "of%d", (int)n->axis.size);
-		if (n->axis.kind == PT_AXIS_TP)
-			format_options(n, n->axis.dim, text + len, size - (size_t)len);
-		else if (n->axis.has_id)
-			snprintf(text + len, size - (size_t)len, ",%s=%d", n->axis.kind == PT_AXIS_EP ? "expert" : "stage", (int)n->axis.id);
+		if (n->axis.has_id)
+			len += snprintf(text + len, size - (size_t)len, ",%s=%d", n->axis.kind == PT_AXIS_EP ? "expert" : "stage",
+					(int)n->axis.id);
+		format_options(n, n->axis.dim, text + len, size - (size_t)len);
 		break;
 	case PT_PATH_PARTITION:
 		len = snprintf(text, size, "writer=%dof%d", (int)n->partition.rank, (int)n->partition.size);
 		format_options(n, n->partition.dim, text + len, size - (size_t)len);
 		break;
 	case PT_PATH_VIEW:
+		if ((unsigned int)n->view >= sizeof(views) / sizeof(views[0]))
+			return pt_fail(EINVAL, "%d is no view", (int)n->view);
 		snprintf(text, size, "%s%s%s", views[n->view], n->format == PT_FORMAT_COUNT ? "" : ".",
 			 n->format == PT_FORMAT_COUNT ? "" : pt_format_name(n->format));
 		break;
@@ -231,7 +234,15 @@ int pt_path_name_format(const struct pt_path_name *n, char ret_text[PT_PATH_COMP
 	case PT_PATH_CONTROL:
 		strcpy(text, PT_PATH_CONTROL_NAME);
 		break;
+	default:
+		return pt_fail(EINVAL, "%d is no kind of name", (int)n->kind);
 	}
+	/* Whatever the caller put together must mean what it says. */
+	rc = pt_path_classify(text, &again);
+	if (rc < 0)
+		return rc;
+	if (again.kind != n->kind)
+		return pt_fail(EINVAL, "\"%s\" would mean something else", text);
 	strcpy(ret_text, text);
 	return 0;
 }

@@ -20,13 +20,13 @@ static int append(char *text, size_t max, const char *part, const char *what)
 	return 0;
 }
 
-static int add_step(struct pt_path *p, const struct pt_path_name *n)
+/* At most one component of a path carries them: tp, or the partition. */
+static void add_step(struct pt_path *p, const struct pt_path_name *n)
 {
 	if (n->split != PT_SPLIT_UNSET)
 		p->split = n->split;
 	if (n->step[0])
 		strcpy(p->step, n->step);
-	return 0;
 }
 
 static int add_axis(struct pt_path *p, const struct pt_path_name *n)
@@ -41,7 +41,8 @@ static int add_axis(struct pt_path *p, const struct pt_path_name *n)
 	if (rc < 0)
 		return rc;
 	p->axis[p->axis_count++] = n->axis;
-	return add_step(p, n);
+	add_step(p, n);
+	return 0;
 }
 
 static int add_partition(struct pt_path *p, const struct pt_path_name *n)
@@ -52,7 +53,8 @@ static int add_partition(struct pt_path *p, const struct pt_path_name *n)
 		return pt_fail(EINVAL, "writer= does not go together with axes: it stands for a writer outside any layout");
 	p->has_partition = true;
 	p->partition = n->partition;
-	return add_step(p, n);
+	add_step(p, n);
+	return 0;
 }
 
 static int add_name(struct pt_path *p, const char *name)
@@ -117,5 +119,60 @@ int pt_path_parse(const char *path, struct pt_path *ret_path)
 			return rc;
 	}
 	*ret_path = p;
+	return 0;
+}
+
+static int append_name(char *text, const struct pt_path_name *n)
+{
+	char name[PT_PATH_COMPONENT_MAX + 1];
+	int rc = pt_path_name_format(n, name);
+
+	return rc < 0 ? rc : append(text, PT_PATH_TEXT_MAX, name, "a path");
+}
+
+static int append_layout(char *text, const struct pt_path *path)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; i < path->layout.axis_count && i < PT_AXIS_KINDS && rc == 0; i++) {
+		struct pt_path_name n = { .kind = PT_PATH_AXIS, .axis = path->layout.axis[i] };
+
+		if (n.axis.kind == PT_AXIS_TP) {
+			n.split = path->split;
+			memcpy(n.step, path->step, sizeof(n.step));
+		}
+		rc = append_name(text, &n);
+	}
+	if (rc == 0 && path->has_partition) {
+		struct pt_path_name n = { .kind = PT_PATH_PARTITION, .partition = path->partition, .split = path->split };
+
+		memcpy(n.step, path->step, sizeof(n.step));
+		rc = append_name(text, &n);
+	}
+	return rc;
+}
+
+int pt_path_format(const struct pt_path *path, char ret_text[PT_PATH_TEXT_MAX + 1])
+{
+	char text[PT_PATH_TEXT_MAX + 1] = "";
+	struct pt_path_name leaf = { .kind = PT_PATH_INFO };
+	struct pt_path again;
+	int rc = 0;
+
+	if (path->key[0])
+		rc = pt_path_for_key(path->key, text);
+	if (rc == 0)
+		rc = append_layout(text, path);
+	if (rc == 0 && path->has_view) {
+		leaf = (struct pt_path_name){ .kind = PT_PATH_VIEW, .view = path->view, .format = path->format };
+		rc = append_name(text, &leaf);
+	} else if (rc == 0 && path->info) {
+		rc = append_name(text, &leaf);
+	}
+	if (rc == 0)
+		rc = pt_path_parse(text, &again);
+	if (rc < 0)
+		return rc;
+	strcpy(ret_text, text);
 	return 0;
 }

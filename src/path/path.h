@@ -19,6 +19,8 @@
 #define PT_PATH_STEP_MAX 64
 #define PT_PATH_KEY_MAX 1024
 #define PT_PATH_DIR_MAX 1024            /* spelled axis components of a path, with slashes */
+#define PT_PATH_ENCODED_MAX 3072        /* a key as a path: each byte becomes three at most */
+#define PT_PATH_TEXT_MAX 4096           /* a key as a path, its axes and a view */
 #define PT_PATH_INFO_NAME ".ptio.json"
 #define PT_PATH_CONTROL_NAME ".ptio"
 
@@ -47,7 +49,8 @@ struct pt_path_name {
 
 /* What one name means. -EINVAL with a sentence: malformed axis, non-canonical percent-encoding, not UTF-8; -ENAMETOOLONG. */
 int pt_path_classify(const char *name, struct pt_path_name *ret_name);
-/* The inverse, for names other than PLAIN in canonical spelling; PLAIN is encoded. -ENAMETOOLONG. */
+/* The inverse, in canonical spelling: options in the order dim, split, step, ids only where has_id. -ENAMETOOLONG; -EINVAL when
+ * pt_path_classify would not take it, or as something else. */
 int pt_path_name_format(const struct pt_path_name *name, char ret_text[PT_PATH_COMPONENT_MAX + 1]);
 
 /* A key component to its one name in the tree. Reserved names get their first byte percent-encoded, % is always %25. -EINVAL: empty, or holds /;
@@ -57,8 +60,10 @@ int pt_path_component_encode(const char *component, char ret_name[PT_PATH_COMPON
 int pt_path_component_decode(const char *name, char ret_component[PT_PATH_COMPONENT_MAX + 1]);
 /* 1..1024 bytes of UTF-8, components not empty and at most 255 bytes once encoded. -EINVAL, -ENAMETOOLONG with a sentence. */
 int pt_path_key_check(const char *key);
-/* "a/full" -> "a/%66ull". ret_path is owned by the caller. */
-int pt_path_for_key(const char *key, char **ret_path);
+/* "a/full" -> "a/%66ull". Errors of pt_path_key_check. */
+int pt_path_for_key(const char *key, char ret_path[PT_PATH_ENCODED_MAX + 1]);
+/* And back. Strict: -EINVAL when a component is empty or has another meaning; -ENAMETOOLONG. */
+int pt_path_to_key(const char *path, char ret_key[PT_PATH_KEY_MAX + 1]);
 
 /* A path below the mountpoint. */
 struct pt_path {
@@ -81,5 +86,8 @@ struct pt_path {
 /* "llama/wq/dp=0/tp=1of4,dim=0/full.npy", or "" for the root. Empty components are skipped, as in any path. -EINVAL: malformed, a partition beside
  * axes; -ENOENT: an axis twice, or a name after an axis that is no axis, view or .ptio.json; -ENAMETOOLONG. */
 int pt_path_parse(const char *path, struct pt_path *ret_path);
+/* The canonical path of the same: axes in canonical order, split and step with tp or writer; dir does not count. Errors of
+ * pt_path_name_format, pt_path_key_check, pt_path_parse. */
+int pt_path_format(const struct pt_path *path, char ret_text[PT_PATH_TEXT_MAX + 1]);
 
 #endif

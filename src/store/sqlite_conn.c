@@ -161,7 +161,7 @@ int pt_sqlite_conn_step(struct pt_sqlite_conn *c, sqlite3_stmt *stmt)
 
 int pt_sqlite_conn_run(struct pt_sqlite_conn *c, enum pt_sqlite_stmt which)
 {
-	sqlite3_stmt *stmt;
+	sqlite3_stmt *stmt = NULL;
 	int rc = pt_sqlite_conn_stmt(c, which, &stmt);
 
 	if (rc == 0)

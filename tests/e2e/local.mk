@@ -1,1 +1,10 @@
-# End-to-end tests with real clients (pytest): EXTRA_DIST += tests/e2e/x.py.
+# End-to-end tests with real clients: scripts/test runs them, with pytest.
+EXTRA_DIST += \
+	tests/e2e/clients.py \
+	tests/e2e/conftest.py \
+	tests/e2e/test_checkpoint.py \
+	tests/e2e/test_crash.py \
+	tests/e2e/test_edges.py \
+	tests/e2e/test_revisions.py \
+	tests/e2e/test_write_rows.py \
+	tests/e2e/test_writers.py
