@@ -1,1 +1,6 @@
-# Unit tests of the base layer; the flags to use are shown in the top Makefile.am.
+# Unit tests of the base layer.
+check_PROGRAMS += tests/unit/test_base
+tests_unit_test_base_SOURCES = tests/unit/test_base.c
+tests_unit_test_base_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_base_LDADD = $(UNIT_LIBS)
+TESTS += tests/unit/test_base

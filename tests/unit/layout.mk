@@ -1,1 +1,6 @@
-# Unit tests of the layout layer; the flags to use are shown in the top Makefile.am.
+# Unit tests of the layout layer.
+check_PROGRAMS += tests/unit/test_layout
+tests_unit_test_layout_SOURCES = tests/unit/test_layout.c tests/unit/rng.h
+tests_unit_test_layout_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_layout_LDADD = $(UNIT_LIBS)
+TESTS += tests/unit/test_layout
