@@ -2,4 +2,5 @@
 dist_doc_DATA += \
 	docs/DESIGN.md \
 	docs/HACKING.md \
-	docs/PATHS.md
+	docs/PATHS.md \
+	docs/SPEC.md
