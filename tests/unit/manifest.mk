@@ -2,8 +2,21 @@
 
 EXTRA_DIST += tests/unit/manifest_help.h
 
-check_PROGRAMS += tests/unit/test_commit
+check_PROGRAMS += tests/unit/test_commit tests/unit/test_node tests/unit/test_object tests/unit/test_pin_gc
+TESTS += tests/unit/test_commit tests/unit/test_node tests/unit/test_object tests/unit/test_pin_gc
+
 tests_unit_test_commit_SOURCES = tests/unit/test_commit.c
 tests_unit_test_commit_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_commit_LDADD = $(UNIT_LIBS)
-TESTS += tests/unit/test_commit
+
+tests_unit_test_node_SOURCES = tests/unit/test_node.c
+tests_unit_test_node_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_node_LDADD = $(UNIT_LIBS)
+
+tests_unit_test_object_SOURCES = tests/unit/test_object.c
+tests_unit_test_object_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_object_LDADD = $(UNIT_LIBS)
+
+tests_unit_test_pin_gc_SOURCES = tests/unit/test_pin_gc.c
+tests_unit_test_pin_gc_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_pin_gc_LDADD = $(UNIT_LIBS)

@@ -1,0 +1,419 @@
+/* Objects: their bytes are safetensors, hashes and CRC are right, damage is found, strided reads are exact, huge sparse ones are quick. */
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <zlib.h>
+
+#include "manifest_help.h"
+
+static char dir[256];
+static struct pt_repo *repo;
+static uint64_t node;
+
+static void setup(void)
+{
+	help_dir_make(dir, sizeof(dir));
+	repo = help_open(dir, NULL, NULL);
+	node = help_key(repo, "m/w");
+}
+
+static void teardown(void)
+{
+	pt_repo_close(repo);
+	help_dir_remove(dir);
+}
+
+static void reopen(enum pt_verify verify)
+{
+	pt_repo_close(repo);
+	repo = help_open(dir, NULL, &(struct pt_repo_options){ .verify = verify });
+}
+
+static struct pt_manifest *pinned(void)
+{
+	struct pt_manifest *m;
+
+	check_ok(pt_manifest_get(repo, node, "", &m));
+	check_ok(pt_manifest_pin(repo, m));
+	return m;
+}
+
+static void unpinned(struct pt_manifest *m)
+{
+	pt_manifest_unpin(repo, m);
+	pt_manifest_unref(m);
+}
+
+static int blob_open(const struct pt_manifest *m, int flags)
+{
+	char hex[PT_ID_HEX_LEN + 1], path[512];
+	int fd;
+
+	pt_id_hex(&m->objects[0].blob.id, hex);
+	snprintf(path, sizeof(path), "%s/objects/%.2s/%s.safetensors", dir, hex, hex);
+	chmod(path, 0600);
+	fd = open(path, flags);
+	ck_assert_msg(fd >= 0, "%s: %s", path, strerror(errno));
+	return fd;
+}
+
+START_TEST(object_is_a_safetensors_file_with_its_story)
+{
+	struct pt_shape shape = help_shape2(10, 7);
+	struct pt_manifest *m;
+	uint8_t header[8192];
+	uint64_t len;
+	int fd;
+
+	help_store(repo, node, PT_WRITTEN_TP_SHARD, &shape, 0, 1, 0, "12", 3);
+	m = pinned();
+	fd = blob_open(m, O_RDONLY);
+	ck_assert_int_eq(pt_io_pread(fd, header, sizeof(header), 0), 4096 + 70);
+	close(fd);
+	len = pt_get_le64(header);
+	ck_assert_uint_eq(8 + len, m->objects[0].payload_off);
+	ck_assert_uint_eq(m->objects[0].payload_off, 4096);
+	header[8 + len] = '\0';
+	ck_assert_ptr_nonnull(strstr((char *)header + 8, "\"tensor\""));
+	ck_assert_ptr_nonnull(strstr((char *)header + 8, "\"ptio.key\":\"k\""));
+	ck_assert_ptr_nonnull(strstr((char *)header + 8, "\"ptio.step\":\"12\""));
+	ck_assert_ptr_nonnull(strstr((char *)header + 8, "\"ptio.axes\":\"tp=0of1,dim=0\""));
+	ck_assert_ptr_nonnull(strstr((char *)header + 8, "\"ptio.extent\":\"[10,7]\""));
+	ck_assert_ptr_null(strstr((char *)header + 8, "ptio.global_shape"));
+	unpinned(m);
+}
+END_TEST
+
+/* Appended in pieces, with runs of zeros of several sizes; compared with the same bytes in memory. */
+START_TEST(hashes_and_crc_do_not_depend_on_how_bytes_came)
+{
+	static const int64_t piece[] = { 100, -100, 5000, -70000, 1 << 20, -(3 << 20), 3000000, -1, 1, -65536, 17 };
+	struct pt_part part = { .dtype = PT_DTYPE_U8, .written = PT_WRITTEN_FULL, .mode = 0644 };
+	struct pt_object_spec spec = { .key = "k", .dtype = PT_DTYPE_U8, .written = PT_WRITTEN_FULL, .part = { 0, 1, -1 } };
+	struct pt_object_writer *w;
+	struct pt_manifest *m;
+	struct pt_hash128 hash;
+	struct pt_box box;
+	uint64_t bytes = 0, at = 0, revision;
+	uint8_t *all, *back;
+
+	for (unsigned i = 0; i < sizeof(piece) / sizeof(piece[0]); i++)
+		bytes += (uint64_t)llabs(piece[i]);
+	all = calloc(1, bytes);
+	back = malloc(bytes);
+	part.shape = (struct pt_shape){ .ndim = 1, .dim = { bytes } };
+	pt_shape_box(&part.shape, &box);
+	spec.local = part.shape;
+	spec.global = &part.shape;
+	spec.box = &box;
+	check_ok(pt_object_writer_create(repo, &spec, &w));
+	for (unsigned i = 0; i < sizeof(piece) / sizeof(piece[0]); i++) {
+		uint64_t n = (uint64_t)llabs(piece[i]);
+
+		if (piece[i] > 0)
+			help_fill(all + at, 9, at, n);
+		check_ok(pt_object_writer_append(w, piece[i] > 0 ? all + at : NULL, n));
+		at += n;
+	}
+	check_err(pt_object_writer_append(w, all, 1), EINVAL);
+	check_ok(pt_object_writer_seal(w, &part));
+	hash = pt_hash128(all, bytes);
+	ck_assert_mem_eq(part.object.hash.b, hash.b, sizeof(hash.b));
+	ck_assert_uint_eq(part.object.crc32, crc32(0, all, (uInt)bytes));
+	check_ok(help_commit(repo, node, &part, true, &revision));
+	m = pinned();
+	check_ok(pt_object_verify(repo, m, 0, NULL, NULL));
+	check_ok(pt_object_read(repo, m, &(struct pt_object_range){ .len = bytes, .buf = back }, 1));
+	ck_assert_mem_eq(back, all, bytes);
+	unpinned(m);
+	free(all);
+	free(back);
+}
+END_TEST
+
+START_TEST(incomplete_object_is_refused)
+{
+	struct pt_object_spec spec = { .key = "k", .dtype = PT_DTYPE_F32, .written = PT_WRITTEN_FULL, .part = { 0, 1, -1 } };
+	struct pt_part part = { .dtype = PT_DTYPE_F32 };
+	struct pt_object_writer *w;
+
+	spec.local = help_shape2(2, 2);
+	check_ok(pt_object_writer_create(repo, &spec, &w));
+	check_ok(pt_object_writer_append(w, "123456789012345", 15));
+	check_err(pt_object_writer_seal(w, &part), EINVAL);
+	ck_assert_uint_eq(help_blobs(repo), 0);
+	check_ok(pt_object_writer_create(repo, &spec, &w));
+	pt_object_writer_abort(w);
+	pt_object_writer_abort(NULL);
+	ck_assert_uint_eq(help_blobs(repo), 0);
+}
+END_TEST
+
+START_TEST(empty_and_scalar_tensors)
+{
+	struct pt_shape empty = help_shape2(0, 5), scalar = { .ndim = 0 };
+	struct pt_manifest *m;
+
+	help_store(repo, node, PT_WRITTEN_FULL, &empty, 0, 1, -1, NULL, 1);
+	m = pinned();
+	ck_assert_uint_eq(m->objects[0].bytes, 0);
+	check_ok(pt_object_verify(repo, m, 0, NULL, NULL));
+	check_ok(pt_object_read(repo, m, &(struct pt_object_range){ .len = 0 }, 1));
+	check_err(pt_object_read(repo, m, &(struct pt_object_range){ .len = 1, .buf = &empty }, 1), EINVAL);
+	unpinned(m);
+	help_store(repo, node, PT_WRITTEN_FULL, &scalar, 0, 1, -1, NULL, 1);
+	m = pinned();
+	ck_assert_uint_eq(m->objects[0].bytes, 1);
+	help_check_bytes(repo, m, 1);
+	unpinned(m);
+}
+END_TEST
+
+START_TEST(flipped_byte_on_disk_is_found_and_named)
+{
+	struct pt_shape shape = help_shape2(3, 1 << 20);
+	uint8_t *buf = malloc(3 << 20), byte;
+	struct pt_repo_counters counters;
+	struct pt_manifest *m;
+	int fd;
+
+	help_store(repo, node, PT_WRITTEN_FULL, &shape, 0, 1, -1, NULL, 1);
+	check_ok(pt_manifest_get(repo, node, "", &m));
+	fd = blob_open(m, O_RDWR);
+	ck_assert_int_eq(pt_io_pread(fd, &byte, 1, m->objects[0].payload_off + (1 << 20) + 77), 1);
+	byte ^= 4;
+	check_ok(pt_io_pwrite(fd, &byte, 1, m->objects[0].payload_off + (1 << 20) + 77));
+	close(fd);
+	pt_manifest_unref(m);
+	for (int mode = PT_VERIFY_OFF; mode <= PT_VERIFY_TOUCH; mode++) {
+		reopen(mode);
+		m = pinned();
+		/* A chunk beside it is fine. */
+		check_ok(pt_object_read(repo, m, &(struct pt_object_range){ .len = 1000, .buf = buf }, 1));
+		if (mode == PT_VERIFY_TOUCH)
+			/* Other bytes of the chunk: its first touch reads it whole. */
+			check_err(pt_object_read(repo, m, &(struct pt_object_range){ .off = (2 << 20) - 10, .len = 10, .buf = buf }, 1), EIO);
+		else
+			check_ok(pt_object_read(repo, m, &(struct pt_object_range){ .off = (2 << 20) - 10, .len = 10, .buf = buf }, 1));
+		if (mode != PT_VERIFY_OFF) {
+			check_err(pt_object_read(repo, m, &(struct pt_object_range){ .off = 5, .len = (2 << 20), .buf = buf }, 1), EIO);
+			ck_assert_ptr_nonnull(strstr(pt_fail_sentence(), "'m/w'"));
+			ck_assert_ptr_nonnull(strstr(pt_fail_sentence(), "chunk 1"));
+			pt_repo_counters(repo, &counters);
+			ck_assert_uint_ge(counters.verify_failures, 1);
+		} else {
+			check_ok(pt_object_read(repo, m, &(struct pt_object_range){ .off = 5, .len = (2 << 20), .buf = buf }, 1));
+		}
+		check_err(pt_object_verify(repo, m, 0, NULL, NULL), EIO);
+		unpinned(m);
+	}
+	free(buf);
+}
+END_TEST
+
+START_TEST(bit_flipped_on_the_way_is_read_again)
+{
+	struct pt_shape shape = help_shape2(2, 1 << 20);
+	struct pt_manifest *m;
+
+	help_store(repo, node, PT_WRITTEN_FULL, &shape, 0, 1, -1, NULL, 1);
+	pt_repo_close(repo);
+	repo = help_open(dir, "data.read:corrupt:times=1", &(struct pt_repo_options){ .verify = PT_VERIFY_TOUCH });
+	m = pinned();
+	help_check_bytes(repo, m, 1);
+	unpinned(m);
+}
+END_TEST
+
+/* Every way through the reader gives the same bytes: random ranges, strided rows, scattered memory, in every mode, cold and warm. */
+START_TEST(ranges_are_exact_in_every_mode)
+{
+	struct pt_shape shape = help_shape2(1024, 3001);
+	uint64_t bytes = 1024 * 3001, row;
+	struct pt_object_range *range = calloc(2048, sizeof(*range));
+	struct pt_repo_counters before, after;
+	uint8_t *buf = malloc(bytes * 2);
+	unsigned rng = 12345, count;
+	struct pt_manifest *m;
+
+	help_store(repo, node, PT_WRITTEN_FULL, &shape, 0, 1, -1, NULL, 1);
+	for (int mode = PT_VERIFY_OFF; mode <= PT_VERIFY_TOUCH; mode++) {
+		reopen(mode);
+		m = pinned();
+		for (int pass = 0; pass < 24; pass++) {
+			uint64_t at = 0;
+
+			count = 0;
+			if (pass % 3 == 0) {
+				/* Rows of a column block, packed: neighbours in memory, strided in the object. */
+				row = pass % 2 ? 40 : 2000;
+				for (unsigned i = 0; i < 1024; i++, at += row)
+					range[count++] = (struct pt_object_range){ .off = i * 3001ull + 100, .len = row, .buf = buf + at };
+			} else if (pass % 3 == 1) {
+				for (unsigned i = 0; i < 40; i++) {
+					uint64_t off, len;
+
+					rng = rng * 1103515245u + 12345u;
+					off = rng % bytes;
+					rng = rng * 1103515245u + 12345u;
+					len = rng % (i % 4 ? 3000 : 70000);
+					if (len > bytes - off)
+						len = bytes - off;
+					range[count++] = (struct pt_object_range){ .off = off, .len = len, .buf = buf + at };
+					at += len + i % 2;
+				}
+			} else {
+				/* The whole, cut oddly, in order. */
+				for (uint64_t off = 0, n; off < bytes; off += n, at += n) {
+					n = bytes - off < 300007 ? bytes - off : 300007;
+					range[count++] = (struct pt_object_range){ .off = off, .len = n, .buf = buf + off };
+				}
+			}
+			memset(buf, 0xee, bytes * 2);
+			pt_repo_counters(repo, &before);
+			check_ok(pt_object_read(repo, m, range, count));
+			pt_repo_counters(repo, &after);
+			for (unsigned i = 0; i < count; i++)
+				for (uint64_t j = 0; j < range[i].len; j += range[i].len > 64 ? 37 : 1)
+					if (((uint8_t *)range[i].buf)[j] != help_byte(1, range[i].off + j))
+						ck_abort_msg("mode %d pass %d range %u byte %" PRIu64, mode, pass, i, j);
+			/* Never more than the chunks touched. */
+			ck_assert_uint_le(after.read_bytes_moved - before.read_bytes_moved, 4u << 20);
+			if (pass % 3 == 2 && mode != PT_VERIFY_TOUCH)
+				ck_assert_uint_eq(after.read_bytes_moved - before.read_bytes_moved, bytes);
+			if (pass % 6 == 3)
+				ck_assert_uint_lt(after.ranges - before.ranges, 16);    /* short rows close together: spans */
+		}
+		unpinned(m);
+	}
+	free(buf);
+	free(range);
+}
+END_TEST
+
+#define THREADS 4
+
+static void *reading_thread(void *ctx)
+{
+	struct pt_manifest *m = ctx;
+
+	for (int pass = 0; pass < 3; pass++) {
+		check_ok(pt_manifest_pin(repo, m));
+		help_check_bytes(repo, m, 1);
+		pt_manifest_unpin(repo, m);
+	}
+	return NULL;
+}
+
+START_TEST(threads_share_what_has_been_verified)
+{
+	struct pt_shape shape = help_shape2(3, 1 << 20);
+	pthread_t thread[THREADS];
+	struct pt_manifest *m;
+
+	help_store(repo, node, PT_WRITTEN_FULL, &shape, 0, 1, -1, NULL, 1);
+	check_ok(pt_manifest_get(repo, node, "", &m));
+	for (int i = 0; i < THREADS; i++)
+		ck_assert_int_eq(pthread_create(&thread[i], NULL, reading_thread, m), 0);
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(thread[i], NULL);
+	pt_manifest_unref(m);
+}
+END_TEST
+
+START_TEST(sparse_tensor_beyond_4_gib_is_quick_and_stays_sparse)
+{
+	uint64_t bytes = (5ull << 30) + 12345;
+	struct pt_part part = { .dtype = PT_DTYPE_U8, .written = PT_WRITTEN_FULL, .mode = 0644, .shape = { .ndim = 1, .dim = { bytes } } };
+	struct pt_object_spec spec = { .key = "k", .dtype = PT_DTYPE_U8, .written = PT_WRITTEN_FULL, .part = { 0, 1, -1 } };
+	struct pt_object_writer *w;
+	struct pt_manifest *m;
+	struct pt_box box;
+	uint64_t revision;
+	struct stat st;
+	uint8_t buf[16];
+	int fd;
+
+	pt_shape_box(&part.shape, &box);
+	spec.local = part.shape;
+	spec.box = &box;
+	spec.global = &part.shape;
+	check_ok(pt_object_writer_create(repo, &spec, &w));
+	check_ok(pt_object_writer_append(w, "begin", 5));
+	check_ok(pt_object_writer_append(w, NULL, bytes - 8));
+	check_ok(pt_object_writer_append(w, "end", 3));
+	check_ok(pt_object_writer_seal(w, &part));
+	check_ok(help_commit(repo, node, &part, false, &revision));
+	m = pinned();
+	fd = blob_open(m, O_RDONLY);
+	ck_assert_int_eq(fstat(fd, &st), 0);
+	ck_assert_uint_eq((uint64_t)st.st_size, m->objects[0].payload_off + bytes);
+	ck_assert_int_lt(st.st_blocks * 512, 8 << 20);
+	close(fd);
+	check_ok(pt_object_read(repo, m, &(struct pt_object_range){ .off = bytes - 4, .len = 4, .buf = buf }, 1));
+	ck_assert_mem_eq(buf, "\0end", 4);
+	check_ok(pt_object_read(repo, m, &(struct pt_object_range){ .off = 4ull << 30, .len = 16, .buf = buf }, 1));
+	ck_assert_mem_eq(buf, "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 16);
+	unpinned(m);
+}
+END_TEST
+
+/* Every allocation of an upload and its commit fails in turn: an error each time, and nothing is left behind. */
+START_TEST(allocation_failures_leave_nothing)
+{
+	struct pt_object_spec spec = { .key = "k", .dtype = PT_DTYPE_U8, .written = PT_WRITTEN_FULL, .part = { 0, 1, -1 } };
+	struct pt_shape shape = help_shape2(4, 4);
+	struct pt_object_writer *w;
+	struct pt_published published;
+	struct pt_box box;
+	int rc = -ENOMEM;
+
+	pt_shape_box(&shape, &box);
+	spec.local = shape;
+	spec.box = &box;
+	for (int64_t n = 0; rc; n++) {
+		struct pt_part part = { .dtype = PT_DTYPE_U8, .shape = shape, .written = PT_WRITTEN_FULL };
+
+		ck_assert_int_lt(n, 1000);
+		pt_alloc_fail_after(n);
+		rc = pt_object_writer_create(repo, &spec, &w);
+		if (!rc) {
+			rc = pt_object_writer_append(w, "0123456789abcdef", 16);
+			if (rc)
+				pt_object_writer_abort(w);
+			else
+				rc = pt_object_writer_seal(w, &part);
+		}
+		if (!rc)
+			rc = pt_commit_part(repo, node, &part, false, &published);
+		pt_alloc_fail_after(-1);
+		if (!rc)
+			break;
+		check_err(rc, ENOMEM);
+		pt_object_discard(repo, &part);
+		ck_assert_uint_eq(help_blobs(repo), 0);
+	}
+	ck_assert_uint_eq(published.revision, 1);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("object");
+	TCase *c = tcase_create("object");
+
+	tcase_add_checked_fixture(c, setup, teardown);
+	tcase_set_timeout(c, 60);
+	tcase_add_test(c, object_is_a_safetensors_file_with_its_story);
+	tcase_add_test(c, hashes_and_crc_do_not_depend_on_how_bytes_came);
+	tcase_add_test(c, incomplete_object_is_refused);
+	tcase_add_test(c, empty_and_scalar_tensors);
+	tcase_add_test(c, flipped_byte_on_disk_is_found_and_named);
+	tcase_add_test(c, bit_flipped_on_the_way_is_read_again);
+	tcase_add_test(c, ranges_are_exact_in_every_mode);
+	tcase_add_test(c, threads_share_what_has_been_verified);
+	tcase_add_test(c, sparse_tensor_beyond_4_gib_is_quick_and_stays_sparse);
+	tcase_add_test(c, allocation_failures_leave_nothing);
+	suite_add_tcase(s, c);
+	return help_main(s);
+}
