@@ -63,7 +63,8 @@ enum pt_format pt_parser_format(const struct pt_parser *p);
 /* Says in the sentence what is missing when the stream ends here (-EINVAL), 0 when complete. */
 int pt_parser_end(struct pt_parser *p);
 
-/* Row-major copy of a strided tensor: reads from a storage held in memory or mapped, writes elements [first, first+n) to out. */
+/* Row-major copy of a strided tensor: reads from a storage held in memory or mapped, writes elements [first, first+n) to out.
+ * Elements are those of the strides: fp4 counts bytes of pairs. The window lies within the tensor. */
 void pt_gather_strided(const void *storage, const struct pt_parse_tensor *t, uint64_t first_elem, uint64_t elem_count, void *out);
 
 #endif

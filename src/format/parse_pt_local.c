@@ -89,14 +89,15 @@ static int zip_record_size(struct pt_zip *z, const uint8_t *h, const uint8_t *ex
 	char q[100];
 
 	wide = pt_zip_extra64(extra, extra_len, &wide_len);
-	/* torch states the sizes in the zip64 field with zeros in the header; 8 bytes there are its own note of the offset. */
+	/* torch states the size in the zip64 field, with zeros in the header and for the packed size; 8 bytes there are its own
+	 * note of the offset. */
 	if (wide && wide_len >= 16 && (over || (z->descriptor && size == 0 && packed == 0))) {
 		size = pt_get_le64(wide);
 		packed = pt_get_le64(wide + 8);
 	} else if (over) {
 		return pt_fail(EINVAL, "record %s lacks its 64-bit size; write the file again", pt_zip_name(z, pt_zip_current(z), q));
 	}
-	if (packed != size)
+	if (packed != size && !(z->descriptor && packed == 0))
 		return pt_fail(EINVAL, "record %s has two sizes, %llu and %llu bytes; write the file again", pt_zip_name(z, pt_zip_current(z), q),
 			       (unsigned long long)packed, (unsigned long long)size);
 	z->sized = !z->descriptor || size != 0;

@@ -366,7 +366,7 @@ static void out_record(struct zip_out *z, const char *name, const void *data, ui
 		pt_buf_append_le16(&b, field);
 		if (big) {
 			pt_buf_append_le64(&b, len);
-			pt_buf_append_le64(&b, len);
+			pt_buf_append_le64(&b, 0);
 		}
 		if (far)
 			pt_buf_append_le64(&b, at);
