@@ -1,1 +1,4 @@
-# Benchmarks.
+# Benchmarks. They are built and run by a target of their own each, never by make or make check.
+EXTRA_PROGRAMS =
+
+include tests/bench/plan.mk
