@@ -111,8 +111,8 @@ START_TEST(dict_literals_of_other_writers_are_read)
 		"{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3)", "['descr']", "{'descr': '<f4', 'fortran_order': False, 'shape': (02, 3)}",
 		"{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,)}", "{,}", "", "{'descr: 1}",
 		"{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296)}",
-		"{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,"
-		"1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1)}",
+		("{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,"
+		 "1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1)}"),
 	};
 	struct seen s;
 	size_t i;
