@@ -1,0 +1,4 @@
+libptio_core_la_SOURCES += \
+	src/tree/tree.h \
+	src/tree/name.c \
+	src/tree/list.c
