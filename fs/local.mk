@@ -1,3 +1,28 @@
-# ptiofs, the FUSE driver: bin_PROGRAMS += fs/ptiofs, linked with
-# libptio_core.la $(FUSE3_LIBS), compiled with $(AM_CPPFLAGS) $(FUSE3_CFLAGS),
-# fs_ptiofs_LDFLAGS = $(AM_LDFLAGS) $(FUSE3_RPATH).
+# ptiofs, the FUSE driver.
+bin_PROGRAMS += fs/ptiofs
+fs_ptiofs_SOURCES = \
+	fs/attr.c \
+	fs/control.c \
+	fs/dir.c \
+	fs/errors.c \
+	fs/file.c \
+	fs/fs.h \
+	fs/gc.c \
+	fs/inode.c \
+	fs/intent.c \
+	fs/lookup.c \
+	fs/main.c \
+	fs/names.c \
+	fs/open.c \
+	fs/options.c \
+	fs/options.h \
+	fs/rename.c \
+	fs/session.c \
+	fs/spool.c \
+	fs/view.c \
+	fs/writer.c \
+	fs/xattr.c
+fs_ptiofs_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/fs $(FUSE3_CFLAGS)
+fs_ptiofs_LDADD = libptio_core.la $(FUSE3_LIBS) -lpthread
+fs_ptiofs_LDFLAGS = $(AM_LDFLAGS) $(FUSE3_RPATH)
+dist_man_MANS += man/ptiofs.1

@@ -1,0 +1,185 @@
+/* fs/control.c - the files of `.ptio/` and `.ptio.json`: made when opened, read only. */
+#include "fs.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <jansson.h>
+
+#include "base/error.h"
+#include "base/io.h"
+
+#include "ptio/version.h"
+
+static const char *const names[] = { "version", "status.json", "metrics", "errors", "pending" };
+
+static const char *const op_names[PT_FS_OP_COUNT] = {
+	"lookup", "getattr", "setattr", "readlink", "mkdir", "unlink", "rmdir", "symlink", "rename", "open", "create", "read", "write", "flush",
+	"release", "fsync", "readdir", "statfs", "xattr"
+};
+
+const char *pt_fs_control_name(size_t index)
+{
+	return index < sizeof(names) / sizeof(names[0]) ? names[index] : NULL;
+}
+
+static int json_out(json_t *root, struct pt_buf *out)
+{
+	char *text = root ? json_dumps(root, JSON_INDENT(2)) : NULL;
+
+	json_decref(root);
+	if (!text)
+		return pt_fail_nomem();
+	pt_buf_append_str(out, text);
+	pt_buf_append_u8(out, '\n');
+	free(text);
+	return 0;
+}
+
+static const char *verify_name(enum pt_verify v)
+{
+	return v == PT_VERIFY_OFF ? "off" : v == PT_VERIFY_WHOLE ? "whole" : "touch";
+}
+
+/* Kernel and library both have it; ptiofs itself serves through the page cache, whose pages a revision's node keeps. */
+static bool passthrough_possible(const struct pt_fs *fs)
+{
+#ifdef FUSE_CAP_PASSTHROUGH
+	return fs->kernel_caps & FUSE_CAP_PASSTHROUGH;
+#else
+	(void)fs;
+	return false;
+#endif
+}
+
+static int status(struct pt_fs *fs, struct pt_buf *out)
+{
+	const struct pt_fs_options *o = fs->options;
+
+#ifdef FUSE_CAP_PASSTHROUGH
+	const int library = 1;
+#else
+	const int library = 0;
+#endif
+	return json_out(json_pack("{s:s, s:s, s:b, s:b, s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:b, s:I, s:{s:b, s:b, s:b}}",
+				  "version", ptio_version(), "store", fs->store->uri, "durable", fs->store->durable, "read_only", o->read_only,
+				  "pid", (int)getpid(), "mountpoint", o->mountpoint, "libfuse", fuse_pkgversion(), "bare", pt_format_name(o->bare),
+				  "list", o->list_all ? "all" : "once", "verify", verify_name(o->verify), "split",
+				  o->split == PT_SPLIT_CHUNK ? "chunk" : "balanced", "gc", o->gc, "kernel_protocol_minor",
+				  (json_int_t)fs->proto_minor, "passthrough", "library", library, "kernel", passthrough_possible(fs), "used", 0),
+			out);
+}
+
+static void metric(struct pt_buf *out, const char *name, const char *type, const char *help, uint64_t value)
+{
+	pt_buf_printf(out, "# HELP ptio_%s %s\n# TYPE ptio_%s %s\nptio_%s %llu\n", name, help, name, type, name, (unsigned long long)value);
+}
+
+static int metrics(struct pt_fs *fs, struct pt_buf *out)
+{
+	const struct pt_fs_counters *c = &fs->counters;
+	struct pt_repo_counters r;
+	int i;
+
+	pt_repo_counters(fs->repo, &r);
+	pt_buf_append_str(out, "# HELP ptio_fs_operations_total Requests of the kernel.\n# TYPE ptio_fs_operations_total counter\n");
+	for (i = 0; i < PT_FS_OP_COUNT; i++)
+		pt_buf_printf(out, "ptio_fs_operations_total{op=\"%s\"} %llu\n", op_names[i], (unsigned long long)atomic_load(&c->ops[i]));
+	metric(out, "fs_read_bytes_total", "counter", "Bytes answered to reads.", atomic_load(&c->read_bytes));
+	metric(out, "fs_written_bytes_total", "counter", "Bytes taken from writes.", atomic_load(&c->written_bytes));
+	metric(out, "fs_errors_total", "counter", "Failures recorded in .ptio/errors.", atomic_load(&c->errors));
+	metric(out, "fs_published_total", "counter", "Files that became a part or a revision.", atomic_load(&c->published));
+	metric(out, "fs_dropped_total", "counter", "Written files dropped at close, incomplete or wrong.", atomic_load(&c->dropped));
+	metric(out, "fs_stale_retries_total", "counter", "Opens that lost a race with a commit and were looked up again.", atomic_load(&c->stale_retries));
+	metric(out, "fs_open_views", "gauge", "Views open for reading.", atomic_load(&c->open_views));
+	metric(out, "fs_open_writers", "gauge", "Views open for writing.", atomic_load(&c->open_writers));
+	metric(out, "fs_open_files", "gauge", "Ordinary files open.", atomic_load(&c->open_files));
+	metric(out, "store_reads_total", "counter", "Reads of object ranges.", r.reads);
+	metric(out, "store_read_bytes_asked_total", "counter", "Payload bytes asked for.", r.read_bytes_asked);
+	metric(out, "store_read_bytes_moved_total", "counter", "Payload bytes read from the store.", r.read_bytes_moved);
+	metric(out, "store_ranges_total", "counter", "Ranges read.", r.ranges);
+	metric(out, "store_chunks_verified_total", "counter", "Chunks whose hash was checked.", r.chunks_verified);
+	metric(out, "store_verify_failures_total", "counter", "Chunks whose hash did not match.", r.verify_failures);
+	metric(out, "store_commits_total", "counter", "Revisions committed.", r.commits);
+	metric(out, "store_parts_total", "counter", "Parts stored.", r.parts);
+	metric(out, "store_bytes_stored_total", "counter", "Payload bytes stored.", r.bytes_stored);
+	return 0;
+}
+
+struct pending_list {
+	struct pt_fs *fs;
+	json_t *array;
+	bool failed;
+};
+
+static int pending_one(void *ctx, const struct pt_pending *p)
+{
+	static const char *const written[] = { "", "full", "full", "shard", "slice", "writer" };
+	struct pending_list *l = ctx;
+	char key[PT_KEY_MAX + 1] = "";
+	json_t *have = json_array(), *missing = json_array(), *set;
+	const struct pt_dtype_info *d = pt_dtype_info(p->dtype);
+	int32_t rank;
+	uint32_t i;
+
+	pt_node_key(l->fs->repo, p->node, key);
+	for (rank = 0; rank < p->set_size && rank < 65536; rank++) {
+		for (i = 0; i < p->object_count && p->objects[i].part.rank != rank; i++)
+			;
+		json_array_append_new(i < p->object_count ? have : missing, json_integer(rank));
+	}
+	set = json_pack("{s:s, s:s, s:s, s:i, s:i, s:s, s:s, s:o, s:o, s:f}", "key", key, "scope", p->scope, "written",
+			p->written >= 1 && p->written <= 5 ? written[p->written] : "", "size", (int)p->set_size, "dim", (int)p->set_dim, "step", p->step,
+			"dtype", d ? d->name : "", "have", have, "missing", missing, "idle_seconds",
+			(double)(pt_time_now_ns() - p->updated_ns) / 1e9);
+	if (!set || json_array_append_new(l->array, set) < 0) {
+		l->failed = true;
+		return 1;
+	}
+	return 0;
+}
+
+static int pending(struct pt_fs *fs, struct pt_buf *out)
+{
+	struct pending_list l = { fs, json_array(), false };
+	int rc;
+
+	rc = pt_pending_list(fs->repo, 0, pending_one, &l);
+	if (rc < 0 || l.failed) {
+		json_decref(l.array);
+		return rc < 0 ? rc : pt_fail_nomem();
+	}
+	return json_out(l.array, out);
+}
+
+int pt_fs_control_text(struct pt_fs *fs, const char *name, struct pt_buf *out)
+{
+	int rc = -ENOENT;
+
+	if (strcmp(name, "version") == 0) {
+		pt_buf_printf(out, "ptiofs %s\n", ptio_version());
+		rc = 0;
+	} else if (strcmp(name, "status.json") == 0) {
+		rc = status(fs, out);
+	} else if (strcmp(name, "metrics") == 0) {
+		rc = metrics(fs, out);
+	} else if (strcmp(name, "errors") == 0) {
+		rc = pt_fs_errors_text(fs, out);
+	} else if (strcmp(name, "pending") == 0) {
+		rc = pending(fs, out);
+	}
+	return rc == 0 && pt_buf_failed(out) ? pt_fail_nomem() : rc;
+}
+
+int pt_fs_info_text(struct pt_fs *fs, const struct pt_fs_inode *inode, struct pt_buf *out)
+{
+	struct pt_request req;
+	int rc;
+
+	rc = pt_tree_dir_parse(inode->dir, &req);
+	if (rc < 0)
+		return rc;
+	return pt_tensor_info_json(fs->repo, inode->node, inode->dir[0] ? &req : NULL, out);
+}

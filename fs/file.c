@@ -1,0 +1,485 @@
+/* fs/file.c - ordinary files: one inode per node, mutable (DECISIONS 22, 23).
+ *
+ * A clean file is a sealed blob, read in place. The first change copies it to a spool that all openers of this mount share; flush, fsync and release
+ * seal a dirty spool into a new blob. A file that was renamed onto a view lives on for its open handles; its attributes go to the publication. */
+#include "fs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/io.h"
+
+#define UPDATE_TRIES 20
+
+struct pt_fs_file {                     /* all under the inode's lock */
+	uint32_t opens;
+	bool loaded;                    /* blob, size and attributes are those of the node at the last open */
+	bool gone;                      /* the node was removed */
+	struct pt_upload *upload;       /* published under a view name */
+	int spool;                      /* -1: contents are in blob */
+	bool dirty;
+	struct pt_blob_ref blob;        /* zero id: empty */
+	bool pinned;
+	uint64_t size;
+	uint32_t mode, uid, gid;
+	int64_t mtime_ns;
+};
+
+static bool blob_none(const struct pt_blob_ref *b)
+{
+	return pt_id_is_zero(&b->id);
+}
+
+int pt_fs_file_attach(struct pt_fs *fs, struct pt_fs_inode *inode)
+{
+	struct pt_fs_file *f;
+
+	(void)fs;
+	pthread_mutex_lock(&inode->lock);
+	if (!inode->file) {
+		f = pt_calloc(1, sizeof(*f));
+		if (f)
+			f->spool = -1;
+		inode->file = f;
+	}
+	pthread_mutex_unlock(&inode->lock);
+	return inode->file ? 0 : pt_fail_nomem();
+}
+
+static void unpin(struct pt_fs *fs, struct pt_fs_file *f)
+{
+	if (f->pinned)
+		pt_data_unpin(&fs->store->data, &f->blob, 1);
+	f->pinned = false;
+}
+
+void pt_fs_file_done(struct pt_fs *fs, struct pt_fs_inode *inode)
+{
+	struct pt_fs_file *f = inode->file;
+
+	if (!f)
+		return;
+	unpin(fs, f);
+	if (f->spool >= 0)
+		close(f->spool);
+	pt_upload_free(f->upload);
+	free(f);
+	inode->file = NULL;
+}
+
+/* Takes what the node says now, unless this mount's spool is newer. *ret_same: contents are those known before. */
+static int refresh_locked(struct pt_fs *fs, struct pt_fs_inode *inode, bool *ret_same)
+{
+	struct pt_fs_file *f = inode->file;
+	struct pt_node n;
+	int rc;
+
+	*ret_same = true;
+	if (f->gone || f->spool >= 0)
+		return 0;
+	rc = pt_node_get(fs->repo, inode->node, &n);
+	if (rc == -ENOENT) {
+		if (!f->opens)
+			return -ESTALE;
+		f->gone = true;
+		return 0;
+	}
+	if (rc < 0)
+		return rc;
+	if (!f->loaded || pt_id_compare(&n.blob.id, &f->blob.id) != 0) {
+		*ret_same = false;
+		unpin(fs, f);
+	}
+	f->blob = n.blob;
+	f->size = n.size;
+	f->mode = n.mode;
+	f->uid = n.uid;
+	f->gid = n.gid;
+	f->mtime_ns = n.mtime_ns;
+	f->loaded = true;
+	pt_node_done(&n);
+	return 0;
+}
+
+static int pin_locked(struct pt_fs *fs, struct pt_fs_file *f)
+{
+	int rc;
+
+	if (f->pinned || f->spool >= 0 || blob_none(&f->blob))
+		return 0;
+	rc = pt_data_pin(&fs->store->data, &f->blob, 1);
+	if (rc == 0)
+		f->pinned = true;
+	return rc;
+}
+
+static int spool_locked(struct pt_fs *fs, struct pt_fs_file *f, bool empty)
+{
+	int fd, rc;
+
+	if (f->upload)
+		return pt_fail(EIO, "the file has been renamed onto a tensor and is part of it now: write a new one");
+	if (f->spool >= 0)
+		return 0;
+	rc = pt_fs_spool_create(fs, &fd);
+	if (rc < 0)
+		return rc;
+	if (!empty && !blob_none(&f->blob))
+		rc = pt_fs_spool_from_blob(fs, &f->blob, f->size, fd);
+	if (rc < 0) {
+		close(fd);
+		return rc;
+	}
+	f->spool = fd;
+	return 0;
+}
+
+static int truncate_locked(struct pt_fs *fs, struct pt_fs_file *f, uint64_t size)
+{
+	int rc;
+
+	rc = spool_locked(fs, f, size == 0);
+	if (rc < 0)
+		return rc;
+	if (ftruncate(f->spool, (off_t)size) < 0)
+		return pt_fail(errno, "cannot set the size of the spool file: %s", strerror(errno));
+	f->dirty = true;
+	f->size = size;
+	f->mtime_ns = pt_time_now_ns();
+	return 0;
+}
+
+int pt_fs_file_open(struct pt_fs *fs, struct pt_fs_inode *inode, bool writes, bool truncate, bool *ret_keep)
+{
+	struct pt_fs_file *f;
+	bool same = false;
+	int rc, try;
+
+	(void)writes;
+	rc = pt_fs_file_attach(fs, inode);
+	if (rc < 0)
+		return rc;
+	f = inode->file;
+	pthread_mutex_lock(&inode->lock);
+	for (try = 0; try < 5; try++) {
+		rc = refresh_locked(fs, inode, &same);
+		if (rc < 0)
+			break;
+		rc = pin_locked(fs, f);
+		if (rc != -ENOENT)      /* replaced and collected in between: look again */
+			break;
+	}
+	if (rc == 0 && truncate && f->size > 0)
+		rc = truncate_locked(fs, f, 0);
+	if (rc == 0) {
+		f->opens++;
+		*ret_keep = same && !truncate;
+	}
+	pthread_mutex_unlock(&inode->lock);
+	if (rc == 0)
+		atomic_fetch_add(&fs->counters.open_files, 1);
+	return rc;
+}
+
+static int append(void *ctx, const void *data, uint64_t len)
+{
+	return pt_object_writer_append(ctx, data, len);
+}
+
+/* Drops a sealed blob that no record took. */
+static void blob_discard(struct pt_fs *fs, const struct pt_blob_ref *blob)
+{
+	if (blob_none(blob))
+		return;
+	pt_data_unpin(&fs->store->data, blob, 1);
+	pt_data_remove(&fs->store->data, blob);
+}
+
+static int seal_locked(struct pt_fs *fs, struct pt_fs_inode *inode)
+{
+	struct pt_fs_file *f = inode->file;
+	struct pt_object_writer *w = NULL;
+	struct pt_blob_ref blob = { 0 };
+	struct pt_node n;
+	uint64_t bytes = 0;
+	int rc, try;
+
+	if (!f->dirty || f->gone || f->spool < 0)
+		return 0;
+	if (f->size > 0) {
+		rc = pt_plain_writer_create(fs->repo, &w);
+		if (rc < 0)
+			return rc;
+		rc = pt_fs_spool_each(f->spool, f->size, append, w);
+		if (rc < 0) {
+			pt_object_writer_abort(w);
+			return rc;
+		}
+		rc = pt_plain_writer_seal(w, &blob, &bytes);
+		if (rc < 0)
+			return rc;
+	}
+	for (try = 0;; try++) {
+		rc = pt_node_get(fs->repo, inode->node, &n);
+		if (rc < 0)
+			break;
+		n.blob = blob;
+		n.size = bytes;
+		n.mtime_ns = f->mtime_ns;
+		rc = pt_node_update(fs->repo, &n);
+		pt_node_done(&n);
+		if (rc != -EAGAIN || try == UPDATE_TRIES)
+			break;
+	}
+	if (rc < 0) {
+		blob_discard(fs, &blob);
+		if (rc == -ENOENT) {    /* unlinked while open: nothing to keep */
+			f->gone = true;
+			return 0;
+		}
+		return rc;
+	}
+	unpin(fs, f);
+	f->blob = blob;
+	f->dirty = false;
+	pt_fs_gc_poke(fs);
+	return 0;
+}
+
+int pt_fs_file_seal(struct pt_fs *fs, struct pt_fs_inode *inode)
+{
+	int rc;
+
+	pthread_mutex_lock(&inode->lock);
+	rc = inode->file ? seal_locked(fs, inode) : 0;
+	pthread_mutex_unlock(&inode->lock);
+	return rc;
+}
+
+static void idle_locked(struct pt_fs *fs, struct pt_fs_file *f)
+{
+	if (f->opens || f->dirty)
+		return;
+	unpin(fs, f);
+	if (f->spool >= 0)
+		close(f->spool);
+	f->spool = -1;
+	pt_upload_free(f->upload);
+	f->upload = NULL;
+}
+
+void pt_fs_file_release(struct pt_fs *fs, struct pt_fs_inode *inode, bool writes)
+{
+	struct pt_fs_file *f = inode->file;
+	int rc = 0;
+
+	(void)writes;
+	pthread_mutex_lock(&inode->lock);
+	rc = seal_locked(fs, inode);
+	f->opens--;
+	if (f->opens == 0 && rc < 0)
+		f->dirty = false;       /* told below; there is nobody left to write it again */
+	idle_locked(fs, f);
+	pthread_mutex_unlock(&inode->lock);
+	atomic_fetch_sub(&fs->counters.open_files, 1);
+	if (rc < 0)
+		pt_fs_errors_add(fs, rc, inode, NULL, "close");
+}
+
+int64_t pt_fs_file_read(struct pt_fs *fs, struct pt_fs_inode *inode, void *buf, uint64_t len, uint64_t off)
+{
+	struct pt_fs_file *f = inode->file;
+	struct pt_data_range r;
+	int64_t n = 0;
+	int rc;
+
+	pthread_mutex_lock(&inode->lock);
+	if (f->spool >= 0) {
+		n = pt_io_pread(f->spool, buf, len, off);
+	} else if (off < f->size && !blob_none(&f->blob)) {
+		r = (struct pt_data_range){ .blob = f->blob, .off = off, .len = len < f->size - off ? len : f->size - off, .buf = buf };
+		rc = pt_data_read(&fs->store->data, &r, 1);
+		n = rc < 0 ? rc : (int64_t)r.len;
+	}
+	pthread_mutex_unlock(&inode->lock);
+	return n;
+}
+
+int pt_fs_file_write(struct pt_fs *fs, struct pt_fs_inode *inode, const void *buf, uint64_t len, uint64_t off)
+{
+	struct pt_fs_file *f = inode->file;
+	int rc;
+
+	pthread_mutex_lock(&inode->lock);
+	rc = spool_locked(fs, f, false);
+	if (rc == 0)
+		rc = pt_io_pwrite(f->spool, buf, len, off);
+	if (rc == 0) {
+		f->dirty = true;
+		f->mtime_ns = pt_time_now_ns();
+		if (off + len > f->size)
+			f->size = off + len;
+	}
+	pthread_mutex_unlock(&inode->lock);
+	return rc;
+}
+
+int pt_fs_file_truncate(struct pt_fs *fs, struct pt_fs_inode *inode, uint64_t size)
+{
+	struct pt_fs_file *f;
+	bool same;
+	int rc;
+
+	rc = pt_fs_file_attach(fs, inode);
+	if (rc < 0)
+		return rc;
+	f = inode->file;
+	pthread_mutex_lock(&inode->lock);
+	rc = f->opens ? 0 : refresh_locked(fs, inode, &same);
+	if (rc == 0 && size != f->size)
+		rc = truncate_locked(fs, f, size);
+	if (rc == 0 && !f->opens) {
+		rc = seal_locked(fs, inode);
+		f->dirty = false;
+		idle_locked(fs, f);
+	}
+	pthread_mutex_unlock(&inode->lock);
+	return rc;
+}
+
+int pt_fs_file_fallocate(struct pt_fs *fs, struct pt_fs_inode *inode, int mode, uint64_t off, uint64_t len)
+{
+	struct pt_fs_file *f = inode->file;
+	int rc;
+
+	pthread_mutex_lock(&inode->lock);
+	rc = spool_locked(fs, f, false);
+	if (rc == 0 && fallocate(f->spool, mode, (off_t)off, (off_t)len) < 0)
+		rc = -errno;
+	if (rc == 0) {
+		f->dirty = true;
+		if (!(mode & FALLOC_FL_KEEP_SIZE) && off + len > f->size)
+			f->size = off + len;
+	}
+	pthread_mutex_unlock(&inode->lock);
+	return rc;
+}
+
+int pt_fs_file_stat(struct pt_fs *fs, struct pt_fs_inode *inode, struct stat *st)
+{
+	struct pt_fs_file *f;
+	bool same;
+	int rc;
+
+	rc = pt_fs_file_attach(fs, inode);
+	if (rc < 0)
+		return rc;
+	f = inode->file;
+	pthread_mutex_lock(&inode->lock);
+	rc = f->opens && f->spool >= 0 ? 0 : refresh_locked(fs, inode, &same);
+	if (rc == 0 && f->opens)
+		rc = pin_locked(fs, f);
+	st->st_size = (off_t)f->size;
+	st->st_mode = S_IFREG | f->mode;
+	st->st_uid = f->uid;
+	st->st_gid = f->gid;
+	st->st_mtim.tv_sec = f->mtime_ns / 1000000000;
+	st->st_mtim.tv_nsec = f->mtime_ns % 1000000000;
+	st->st_nlink = f->gone ? 0 : 1;
+	pthread_mutex_unlock(&inode->lock);
+	return rc;
+}
+
+int pt_fs_file_setattr(struct pt_fs *fs, struct pt_fs_inode *inode, const struct stat *attr, int to_set)
+{
+	struct pt_fs_file *f;
+	struct pt_node n;
+	bool same;
+	int rc, try;
+
+	rc = pt_fs_file_attach(fs, inode);
+	if (rc < 0)
+		return rc;
+	f = inode->file;
+	pthread_mutex_lock(&inode->lock);
+	rc = f->opens ? 0 : refresh_locked(fs, inode, &same);
+	if (rc < 0)
+		goto out;
+	if (to_set & FUSE_SET_ATTR_MODE)
+		f->mode = attr->st_mode & 07777;
+	if (to_set & FUSE_SET_ATTR_UID)
+		f->uid = attr->st_uid;
+	if (to_set & FUSE_SET_ATTR_GID)
+		f->gid = attr->st_gid;
+	f->mtime_ns = pt_fs_setattr_mtime(attr, to_set, f->mtime_ns);
+	if (f->upload) {
+		rc = pt_upload_set_attrs(f->upload, f->mode, f->uid, f->gid, f->mtime_ns);
+		if (rc == -ESTALE)
+			rc = 0;
+		goto out;
+	}
+	for (try = 0; !f->gone; try++) {
+		rc = pt_node_get(fs->repo, inode->node, &n);
+		if (rc < 0)
+			break;
+		n.mode = f->mode;
+		n.uid = f->uid;
+		n.gid = f->gid;
+		n.mtime_ns = f->mtime_ns;
+		rc = pt_node_update(fs->repo, &n);
+		pt_node_done(&n);
+		if (rc != -EAGAIN || try == UPDATE_TRIES)
+			break;
+	}
+	if (rc == -ENOENT && f->opens)
+		rc = 0;
+out:
+	pthread_mutex_unlock(&inode->lock);
+	return rc;
+}
+
+int pt_fs_file_publish(struct pt_fs *fs, struct pt_fs_inode *inode, uint64_t parent, const char *component, uint64_t node, const char *dir,
+		       const char *name)
+{
+	struct pt_fs_source source;
+	struct pt_upload *u;
+	struct pt_fs_file *f;
+	bool same;
+	int rc;
+
+	rc = pt_fs_file_attach(fs, inode);
+	if (rc < 0)
+		return rc;
+	f = inode->file;
+	pthread_mutex_lock(&inode->lock);
+	rc = refresh_locked(fs, inode, &same);
+	if (rc == 0)
+		rc = pin_locked(fs, f);
+	if (rc < 0)
+		goto out;
+	source = (struct pt_fs_source){ f->spool, f->blob, f->size, f->mode, f->uid, f->gid, f->mtime_ns };
+	if (f->size == 0)
+		rc = pt_fail(EINVAL, "an empty file is no tensor: write it before it is renamed to %s", name);
+	else
+		rc = pt_fs_upload_source(fs, node, dir, name, &source, &u);
+	if (rc < 0)
+		goto out;
+	rc = pt_node_unlink(fs->repo, parent, component);
+	if (rc < 0)
+		pt_fs_errors_add(fs, rc, inode, NULL, "rename");        /* published all the same: only the old name is left */
+	rc = 0;
+	f->gone = true;
+	f->dirty = false;
+	pt_upload_free(f->upload);
+	f->upload = u;
+out:
+	idle_locked(fs, f);
+	pthread_mutex_unlock(&inode->lock);
+	return rc;
+}

@@ -1,0 +1,328 @@
+/* fs/fs.h - what the files of the driver share: the mount, its inodes, open handles.
+ *
+ * Locks, in acquisition order: an inode's lock (view, writer, file state); pt_fs.table_lock (hash, lookup and reference counts, view LRU);
+ * intents' and the error ring's own locks are leaves. No reply is sent under an inode lock. */
+#ifndef PT_FS_FS_H
+#define PT_FS_FS_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
+#define FUSE_USE_VERSION 314
+#include <fuse_lowlevel.h>
+
+#include "manifest/repo.h"
+#include "tensor/tensor.h"
+#include "tree/tree.h"
+
+#include "options.h"
+
+enum pt_fs_kind {
+	PT_FS_DIR,                      /* a namespace node */
+	PT_FS_AXIS,                     /* axis components below a node; always exists */
+	PT_FS_VIEW,                     /* one revision of one view, served one way; immutable. Or a placeholder of what cannot be read now */
+	PT_FS_WRITER,                   /* a view name being written */
+	PT_FS_FILE,                     /* an ordinary file: one inode per node */
+	PT_FS_SYMLINK,
+	PT_FS_CONTROL_DIR, PT_FS_CONTROL,
+	PT_FS_INFO                      /* .ptio.json */
+};
+
+struct pt_fs_view {
+	uint64_t size;                  /* of the file */
+	uint64_t stored;                /* bytes for st_blocks */
+	uint32_t mode, uid, gid;        /* mode, uid, gid, mtime: refreshed by look-ups */
+	int64_t mtime_ns;
+	struct pt_vfile *file;          /* NULL: dropped from memory, or a placeholder */
+	uint32_t pins;                  /* opens of this mount; file stays while > 0 */
+	struct pt_fs_inode *lru_prev, *lru_next;
+	bool in_lru;
+};
+
+#define PT_FS_STAMP_NONE ((uint64_t)1)
+
+struct pt_fs_writer;                    /* writer.c */
+struct pt_fs_file;                      /* file.c */
+
+struct pt_fs_inode {
+	struct pt_fs_inode *hash_next;
+	uint64_t hash;
+	uint64_t nlookup;               /* kernel's count; table_lock */
+	uint64_t refs;                  /* ours: handles, intents, requests; table_lock */
+	uint64_t generation;
+	enum pt_fs_kind kind;
+	uint64_t stamp;                 /* views: of revision and box, or PT_FS_STAMP_NONE for a placeholder; writers: unique; else 0 */
+	uint64_t node;                  /* namespace node: its own, or that of the key it is below */
+	pthread_mutex_t lock;           /* view, writer and file state */
+	struct pt_fs_view view;
+	struct pt_fs_writer *writer;
+	struct pt_fs_file *file;
+	const char *dir;                /* spelled axis components; in text[] */
+	const char *name;               /* view, control or info name; in text[] */
+	char text[];
+};
+
+struct pt_fs_handle {
+	struct pt_fs_inode *inode;      /* a reference */
+	bool writes;
+	struct pt_buf text;             /* control and info files: contents at open. Directories: records of dir.c */
+	bool filled;
+	uint32_t *entry;                /* directories: offsets of records */
+	uint32_t entry_count, entry_cap;
+	pthread_mutex_t lock;           /* directories: records */
+};
+
+struct pt_fs_counters {
+	atomic_uint_fast64_t ops[32];
+	atomic_uint_fast64_t errors, open_views, open_writers, open_files, published, dropped, read_bytes, written_bytes, stale_retries;
+};
+
+enum pt_fs_op {
+	PT_FS_OP_LOOKUP, PT_FS_OP_GETATTR, PT_FS_OP_SETATTR, PT_FS_OP_READLINK, PT_FS_OP_MKDIR, PT_FS_OP_UNLINK, PT_FS_OP_RMDIR,
+	PT_FS_OP_SYMLINK, PT_FS_OP_RENAME, PT_FS_OP_OPEN, PT_FS_OP_CREATE, PT_FS_OP_READ, PT_FS_OP_WRITE, PT_FS_OP_FLUSH, PT_FS_OP_RELEASE,
+	PT_FS_OP_FSYNC, PT_FS_OP_READDIR, PT_FS_OP_STATFS, PT_FS_OP_XATTR, PT_FS_OP_COUNT
+};
+
+struct pt_fs {
+	const struct pt_fs_options *options;
+	struct pt_store *store;         /* owned by repo */
+	struct pt_repo *repo;
+	struct fuse_session *session;
+	uint32_t proto_major, proto_minor;
+	uint64_t kernel_caps;
+	int64_t started_ns;
+	char *spool_dir;
+
+	pthread_mutex_t table_lock;     /* bucket, bucket_count, inode_count, generation, lru; nlookup, refs of inodes */
+	struct pt_fs_inode **bucket;
+	size_t bucket_count, inode_count;
+	uint64_t generation;
+	struct pt_fs_inode *lru_first, *lru_last;
+	size_t lru_count;
+	struct pt_fs_inode *root;
+
+	pthread_mutex_t writers_lock;   /* list of open writers (writer.c) */
+	struct pt_fs_writer *writers;
+
+	struct pt_fs_intents *intents;
+	struct pt_fs_errors *errors;
+	struct pt_fs_gc *gc;
+	struct pt_fs_counters counters;
+};
+
+static inline struct pt_fs *pt_fs_of(fuse_req_t req)
+{
+	return fuse_req_userdata(req);
+}
+
+/* ---- inode.c ---- */
+int pt_fs_table_init(struct pt_fs *fs);
+void pt_fs_table_done(struct pt_fs *fs);
+static inline struct pt_fs_inode *pt_fs_inode(struct pt_fs *fs, fuse_ino_t ino)
+{
+	return ino == FUSE_ROOT_ID ? fs->root : (struct pt_fs_inode *)(uintptr_t)ino;
+}
+static inline fuse_ino_t pt_fs_inode_id(struct pt_fs *fs, const struct pt_fs_inode *i)
+{
+	return i == fs->root ? FUSE_ROOT_ID : (fuse_ino_t)(uintptr_t)i;
+}
+/* The inode of this identity, made if it is not there; a reference. stamp: views. -ENOMEM. */
+int pt_fs_inode_get(struct pt_fs *fs, enum pt_fs_kind kind, uint64_t node, const char *dir, const char *name, uint64_t stamp,
+		    struct pt_fs_inode **ret_inode);
+/* A known one of this identity or NULL; a reference. */
+struct pt_fs_inode *pt_fs_inode_find(struct pt_fs *fs, enum pt_fs_kind kind, uint64_t node, const char *dir, const char *name, uint64_t stamp);
+/* A new one that look-ups by identity never find (writers). */
+int pt_fs_inode_new(struct pt_fs *fs, enum pt_fs_kind kind, uint64_t node, const char *dir, const char *name, struct pt_fs_inode **ret_inode);
+struct pt_fs_inode *pt_fs_inode_ref(struct pt_fs *fs, struct pt_fs_inode *i);
+void pt_fs_inode_unref(struct pt_fs *fs, struct pt_fs_inode *i);        /* NULL is fine */
+void pt_fs_inode_forget(struct pt_fs *fs, struct pt_fs_inode *i, uint64_t nlookup);
+/* Turns the caller's reference into one look-up of the kernel. */
+void pt_fs_inode_looked_up(struct pt_fs *fs, struct pt_fs_inode *i);
+/* st_ino: a stable hash of the identity without the revision. */
+uint64_t pt_fs_ino(uint64_t node, const char *dir, const char *name);
+/* Marks a view as recently used and returns a view (referenced) whose bytes should be dropped from memory, or NULL. */
+struct pt_fs_inode *pt_fs_inode_lru_touch(struct pt_fs *fs, struct pt_fs_inode *i);
+
+/* ---- errors.c: failures with their reasons ---- */
+int pt_fs_errors_init(struct pt_fs *fs);
+void pt_fs_errors_done(struct pt_fs *fs);
+/* Records rc with this thread's sentence (or fallback) for the name in a directory or for an inode (name NULL). */
+void pt_fs_errors_add(struct pt_fs *fs, int rc, const struct pt_fs_inode *inode, const char *name, const char *op);
+/* Replies the error -rc; one that carries a sentence is recorded first. */
+void pt_fs_fail(fuse_req_t req, int rc, const struct pt_fs_inode *inode, const char *name, const char *op);
+int pt_fs_errors_text(struct pt_fs *fs, struct pt_buf *out);
+/* The last sentence for this st_ino; false when there is none. */
+bool pt_fs_errors_last(struct pt_fs *fs, uint64_t ino, char *ret_text, size_t len);
+void pt_fs_path(struct pt_fs *fs, const struct pt_fs_inode *inode, const char *name, struct pt_buf *out);
+
+/* ---- intent.c: what a thread is about to do, between ESTALE and its next OPEN (DECISIONS 16, 17) ---- */
+int pt_fs_intents_init(struct pt_fs *fs);
+void pt_fs_intents_done(struct pt_fs *fs);
+/* The thread is about to write (node, dir, name): look-ups by it find a fresh writer. */
+int pt_fs_intent_write(struct pt_fs *fs, pid_t tid, uint64_t node, const char *dir, const char *name);
+/* The thread has unlinked the name: look-ups by it find nothing until somebody creates it. */
+void pt_fs_intent_gone(struct pt_fs *fs, pid_t tid, uint64_t node, const char *dir, const char *name);
+/* The thread got ESTALE for a read: what its next look-ups of views find is pinned at once. */
+void pt_fs_intent_retry(struct pt_fs *fs, pid_t tid);
+enum pt_fs_intent_found { PT_FS_INTENT_NONE, PT_FS_INTENT_GONE, PT_FS_INTENT_WRITER };
+/* On WRITER, *ret_inode is a reference. */
+enum pt_fs_intent_found pt_fs_intent_find(struct pt_fs *fs, pid_t tid, uint64_t node, const char *dir, const char *name,
+					  struct pt_fs_inode **ret_inode);
+bool pt_fs_intent_retrying(struct pt_fs *fs, pid_t tid);
+void pt_fs_intent_hold(struct pt_fs *fs, pid_t tid, struct pt_fs_inode *view);          /* takes over a pin and a reference */
+/* The writer was opened, or the name created. */
+void pt_fs_intent_end(struct pt_fs *fs, uint64_t node, const char *dir, const char *name, const struct pt_fs_inode *writer);
+void pt_fs_intents_tick(struct pt_fs *fs);
+
+/* ---- lookup.c ---- */
+void pt_fs_lookup(fuse_req_t req, fuse_ino_t parent, const char *name);
+/* -ENOTDIR unless inode is a directory that names can be made in; on success the (node, dir) that names below it hang on. */
+int pt_fs_dir_of(const struct pt_fs_inode *dir, uint64_t *ret_node, const char **ret_dir);
+/* Component of an ordinary name in a directory. -EINVAL, -EPERM: the name means something else (sentence). */
+int pt_fs_component(const struct pt_fs_inode *dir, const char *name, char ret_component[PT_NAME_MAX + 1]);
+/* The inode of an ordinary child node; a reference. */
+int pt_fs_node_inode(struct pt_fs *fs, const struct pt_node *node, struct pt_fs_inode **ret_inode);
+/* Attributes into the reply; consumes the caller's reference. */
+void pt_fs_reply_entry(fuse_req_t req, struct pt_fs_inode *inode);
+int pt_fs_entry_fill(struct pt_fs *fs, struct pt_fs_inode *inode, struct fuse_entry_param *ret_e);
+
+/* ---- attr.c ---- */
+int pt_fs_attr(struct pt_fs *fs, struct pt_fs_inode *inode, struct stat *ret_st, double *ret_timeout);
+void pt_fs_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
+void pt_fs_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set, struct fuse_file_info *fi);
+void pt_fs_statfs(fuse_req_t req, fuse_ino_t ino);
+static inline int64_t pt_fs_time_ns(struct timespec t)
+{
+	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+/* The time that a SETATTR asks for, or `old`. */
+int64_t pt_fs_setattr_mtime(const struct stat *attr, int to_set, int64_t old);
+
+/* ---- dir.c, names.c, rename.c ---- */
+void pt_fs_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
+void pt_fs_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi);
+void pt_fs_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
+void pt_fs_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode);
+void pt_fs_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, dev_t rdev);
+void pt_fs_symlink(fuse_req_t req, const char *link, fuse_ino_t parent, const char *name);
+void pt_fs_readlink(fuse_req_t req, fuse_ino_t ino);
+void pt_fs_unlink(fuse_req_t req, fuse_ino_t parent, const char *name);
+void pt_fs_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name);
+void pt_fs_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t newparent, const char *newname);
+void pt_fs_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t newparent, const char *newname, unsigned flags);
+
+/* ---- open.c: opens by kind of inode ---- */
+void pt_fs_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
+void pt_fs_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, struct fuse_file_info *fi);
+void pt_fs_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi);
+void pt_fs_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, off_t off, struct fuse_file_info *fi);
+void pt_fs_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
+void pt_fs_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi);
+void pt_fs_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
+void pt_fs_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t off, off_t len, struct fuse_file_info *fi);
+
+/* ---- view.c ---- */
+struct pt_fs_resolved {
+	struct pt_request req;
+	enum pt_format format;
+	int rc;                         /* 0, or why it cannot be read: -EINVAL, -ENODATA, -EOPNOTSUPP */
+	struct pt_view *view;           /* NULL when rc is -EINVAL */
+	struct pt_vfile *file;          /* NULL unless rc is 0 */
+	uint64_t stamp;
+	bool listed;
+	uint32_t object;                /* listed: which */
+};
+/* -ENOENT: nothing there (look-ups find nothing); other failures that only stop reading are in ret->rc. */
+int pt_fs_view_resolve(struct pt_fs *fs, uint64_t node, const char *dir, const char *name, struct pt_fs_resolved *ret_r);
+void pt_fs_resolved_done(struct pt_fs_resolved *r);
+/* The inode of what was resolved; takes file over. A reference. */
+int pt_fs_view_inode(struct pt_fs *fs, uint64_t node, const char *dir, const char *name, struct pt_fs_resolved *r, struct pt_fs_inode **ret_inode);
+/* 0; -ESTALE: superseded, look up again; or why it cannot be read. */
+int pt_fs_view_pin(struct pt_fs *fs, struct pt_fs_inode *inode);
+void pt_fs_view_unpin(struct pt_fs *fs, struct pt_fs_inode *inode);
+int64_t pt_fs_view_read(struct pt_fs *fs, struct pt_fs_inode *inode, void *buf, size_t len, uint64_t off);
+void pt_fs_view_drop(struct pt_fs *fs, struct pt_fs_inode *inode);
+void pt_fs_view_done(struct pt_fs_inode *inode);
+/* chmod, chown, utimens of the revision. */
+int pt_fs_view_setattr(struct pt_fs *fs, struct pt_fs_inode *inode, const struct stat *attr, int to_set);
+
+/* ---- writer.c ---- */
+int pt_fs_writer_create(struct pt_fs *fs, uint64_t node, const char *dir, const char *name, struct pt_fs_inode **ret_inode);
+void pt_fs_writer_done(struct pt_fs *fs, struct pt_fs_inode *inode);
+/* Opens for writing: checks the request (-EACCES, -EINVAL). random: reads and out-of-order writes are wanted (O_RDWR). */
+int pt_fs_writer_open(struct pt_fs *fs, struct pt_fs_inode *inode, bool random, uint32_t mode, uint32_t uid, uint32_t gid);
+/* The open writer of this name, or NULL; a reference. */
+struct pt_fs_inode *pt_fs_writer_find(struct pt_fs *fs, uint64_t node, const char *dir, const char *name);
+/* Its name was unlinked: nothing will be published. */
+void pt_fs_writer_abandon(struct pt_fs *fs, struct pt_fs_inode *inode);
+enum pt_fs_writer_state { PT_FS_WRITER_FRESH, PT_FS_WRITER_BUSY, PT_FS_WRITER_PUBLISHED };
+enum pt_fs_writer_state pt_fs_writer_state(struct pt_fs_inode *inode);
+int pt_fs_writer_write(struct pt_fs *fs, struct pt_fs_inode *inode, const void *buf, uint64_t len, uint64_t off, pid_t tid);
+int64_t pt_fs_writer_read(struct pt_fs_inode *inode, void *buf, uint64_t len, uint64_t off);
+int pt_fs_writer_truncate(struct pt_fs *fs, struct pt_fs_inode *inode, uint64_t size);
+int pt_fs_writer_flush(struct pt_fs *fs, struct pt_fs_inode *inode, pid_t tid);
+int pt_fs_writer_fsync(struct pt_fs *fs, struct pt_fs_inode *inode);
+void pt_fs_writer_release(struct pt_fs *fs, struct pt_fs_inode *inode);
+void pt_fs_writer_stat(struct pt_fs_inode *inode, struct stat *st);
+int pt_fs_writer_setattr(struct pt_fs_inode *inode, const struct stat *attr, int to_set);
+/* dtype (name) or shape (text) of a bin stream that has not begun; the other NULL. */
+int pt_fs_writer_hint(struct pt_fs *fs, struct pt_fs_inode *inode, const char *dtype, const char *shape);
+/* Feeds a whole file (spool descriptor, or blob when fd < 0) into a new upload for a view name and publishes it. Keeps the upload for later attributes. */
+struct pt_fs_source {
+	int fd;
+	struct pt_blob_ref blob;
+	uint64_t size;
+	uint32_t mode, uid, gid;
+	int64_t mtime_ns;
+};
+int pt_fs_upload_source(struct pt_fs *fs, uint64_t node, const char *dir, const char *name, const struct pt_fs_source *source,
+			struct pt_upload **ret_upload);
+int pt_fs_upload_open(struct pt_fs *fs, uint64_t node, const char *dir, const char *name, const struct pt_parse_hint *hint,
+		      const struct pt_fs_source *attrs, struct pt_upload **ret_upload);
+
+/* ---- file.c: ordinary files ---- */
+int pt_fs_file_attach(struct pt_fs *fs, struct pt_fs_inode *inode);             /* makes inode->file if it is not there */
+void pt_fs_file_done(struct pt_fs *fs, struct pt_fs_inode *inode);
+/* *ret_keep: the kernel's cached pages are still right. */
+int pt_fs_file_open(struct pt_fs *fs, struct pt_fs_inode *inode, bool writes, bool truncate, bool *ret_keep);
+void pt_fs_file_release(struct pt_fs *fs, struct pt_fs_inode *inode, bool writes);
+int64_t pt_fs_file_read(struct pt_fs *fs, struct pt_fs_inode *inode, void *buf, uint64_t len, uint64_t off);
+int pt_fs_file_write(struct pt_fs *fs, struct pt_fs_inode *inode, const void *buf, uint64_t len, uint64_t off);
+int pt_fs_file_truncate(struct pt_fs *fs, struct pt_fs_inode *inode, uint64_t size);
+int pt_fs_file_fallocate(struct pt_fs *fs, struct pt_fs_inode *inode, int mode, uint64_t off, uint64_t len);
+int pt_fs_file_seal(struct pt_fs *fs, struct pt_fs_inode *inode);               /* dirty contents become the node's blob */
+int pt_fs_file_stat(struct pt_fs *fs, struct pt_fs_inode *inode, struct stat *st);
+int pt_fs_file_setattr(struct pt_fs *fs, struct pt_fs_inode *inode, const struct stat *attr, int to_set);
+/* Publishes the file's bytes under a view name and removes the file's own name; the inode lives on while open. */
+int pt_fs_file_publish(struct pt_fs *fs, struct pt_fs_inode *inode, uint64_t parent, const char *component, uint64_t node, const char *dir,
+		       const char *name);
+
+/* ---- spool.c: unlinked files that hold what is being written at random ---- */
+int pt_fs_spool_create(struct pt_fs *fs, int *ret_fd);
+int pt_fs_spool_from_blob(struct pt_fs *fs, const struct pt_blob_ref *blob, uint64_t size, int fd);
+/* Calls fn for every stretch of the file in order, data NULL for holes and zero pages. */
+typedef int pt_fs_spool_fn(void *ctx, const void *data, uint64_t len);
+int pt_fs_spool_each(int fd, uint64_t size, pt_fs_spool_fn *fn, void *ctx);
+int pt_fs_blob_each(struct pt_fs *fs, const struct pt_blob_ref *blob, uint64_t size, pt_fs_spool_fn *fn, void *ctx);
+
+/* ---- xattr.c, control.c ---- */
+void pt_fs_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size);
+void pt_fs_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size);
+void pt_fs_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *value, size_t size, int flags);
+void pt_fs_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name);
+int pt_fs_control_text(struct pt_fs *fs, const char *name, struct pt_buf *out);         /* -ENOENT: no such control file */
+const char *pt_fs_control_name(size_t index);                                           /* NULL past the last */
+int pt_fs_info_text(struct pt_fs *fs, const struct pt_fs_inode *inode, struct pt_buf *out);
+
+/* ---- gc.c, session.c ---- */
+int pt_fs_gc_start(struct pt_fs *fs);
+void pt_fs_gc_stop(struct pt_fs *fs);
+void pt_fs_gc_poke(struct pt_fs *fs);                                   /* something was superseded or removed */
+extern const struct fuse_lowlevel_ops pt_fs_ops;
+/* Mounts and serves until unmounted or told to stop. ready is called once when the mount answers. 0 or -errno with a sentence. */
+int pt_fs_run(const struct pt_fs_options *options, struct fuse_args *args, void (*ready)(void *ctx), void *ctx);
+
+#endif

@@ -1,0 +1,101 @@
+/* fs/gc.c - the driver's own thread: collects what was superseded, and lets old intents expire. */
+#include "fs.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/io.h"
+#include "base/log.h"
+
+#define GC_EVERY_NS ((int64_t)60 * 1000000000)
+#define GC_AFTER_COMMIT_NS ((int64_t)5 * 1000000000)    /* gently: commits in a loop share one pass */
+#define TICK_SECONDS 1
+
+struct pt_fs_gc {
+	pthread_t thread;
+	pthread_mutex_t lock;           /* the rest */
+	pthread_cond_t cond;
+	bool stop, poked;
+};
+
+static void *gc_main(void *arg)
+{
+	struct pt_fs *fs = arg;
+	struct pt_fs_gc *g = fs->gc;
+	struct pt_gc_stats stats;
+	int64_t last = pt_time_boot_ns(), age;
+	struct timespec until;
+	bool due;
+
+	pthread_mutex_lock(&g->lock);
+	while (!g->stop) {
+		clock_gettime(CLOCK_REALTIME, &until);
+		until.tv_sec += TICK_SECONDS;
+		pthread_cond_timedwait(&g->cond, &g->lock, &until);
+		age = pt_time_boot_ns() - last;
+		due = !g->stop && fs->options->gc && !fs->options->read_only && (age >= GC_EVERY_NS || (g->poked && age >= GC_AFTER_COMMIT_NS));
+		if (due)
+			g->poked = false;
+		pthread_mutex_unlock(&g->lock);
+		pt_fs_intents_tick(fs);
+		if (due) {
+			pt_fail_clear();
+			if (pt_gc_run(fs->repo, &stats) < 0)
+				pt_log(PT_LOG_WARN, "collecting garbage: %s", pt_fail_sentence());
+			last = pt_time_boot_ns();
+		}
+		pthread_mutex_lock(&g->lock);
+	}
+	pthread_mutex_unlock(&g->lock);
+	return NULL;
+}
+
+int pt_fs_gc_start(struct pt_fs *fs)
+{
+	struct pt_fs_gc *g = pt_calloc(1, sizeof(*g));
+	int err;
+
+	if (!g)
+		return pt_fail_nomem();
+	pthread_mutex_init(&g->lock, NULL);
+	pthread_cond_init(&g->cond, NULL);
+	fs->gc = g;
+	err = pthread_create(&g->thread, NULL, gc_main, fs);
+	if (err) {
+		fs->gc = NULL;
+		free(g);
+		return pt_fail(err, "cannot start a thread");
+	}
+	return 0;
+}
+
+void pt_fs_gc_stop(struct pt_fs *fs)
+{
+	struct pt_fs_gc *g = fs->gc;
+
+	if (!g)
+		return;
+	pthread_mutex_lock(&g->lock);
+	g->stop = true;
+	pthread_cond_signal(&g->cond);
+	pthread_mutex_unlock(&g->lock);
+	pthread_join(g->thread, NULL);
+	fs->gc = NULL;
+	pthread_mutex_destroy(&g->lock);
+	pthread_cond_destroy(&g->cond);
+	free(g);
+}
+
+void pt_fs_gc_poke(struct pt_fs *fs)
+{
+	struct pt_fs_gc *g = fs->gc;
+
+	if (!g)
+		return;
+	pthread_mutex_lock(&g->lock);
+	g->poked = true;
+	pthread_mutex_unlock(&g->lock);
+}

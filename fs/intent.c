@@ -1,0 +1,218 @@
+/* fs/intent.c - what threads are about to do: a small table of short-lived notes.
+ *
+ * The kernel sets the old inode's size to 0 when an open with O_TRUNC succeeds on it, which would cut the pages from under mapped readers. So such
+ * an open gets ESTALE; the kernel looks the name up again (twice) and opens what it finds: for this thread a fresh writer. A reader that lost a race
+ * with a commit gets ESTALE as well, and only one more try: what its next look-up finds is pinned at once. Notes expire, for a thread may die. */
+#include "fs.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/io.h"
+
+#define INTENTS 256
+#define INTENT_TTL_NS ((int64_t)5 * 1000000000)
+
+enum intent_kind { INTENT_FREE, INTENT_WRITE, INTENT_GONE, INTENT_RETRY, INTENT_HOLD };
+
+struct intent {
+	enum intent_kind kind;
+	pid_t tid;
+	uint64_t ino;                   /* pt_fs_ino of the name; 0 for RETRY and HOLD */
+	struct pt_fs_inode *inode;      /* WRITE: the fresh writer; HOLD: a pinned view; a reference */
+	int64_t until_ns;
+};
+
+struct pt_fs_intents {
+	pthread_mutex_t lock;           /* intent */
+	atomic_uint count;
+	struct intent intent[INTENTS];
+};
+
+int pt_fs_intents_init(struct pt_fs *fs)
+{
+	fs->intents = pt_calloc(1, sizeof(*fs->intents));
+	if (!fs->intents)
+		return pt_fail_nomem();
+	pthread_mutex_init(&fs->intents->lock, NULL);
+	return 0;
+}
+
+/* Empties the slot; what it held is returned in *ret_old to be let go after unlocking. */
+static void slot_clear_locked(struct pt_fs_intents *t, struct intent *i, struct intent *ret_old)
+{
+	*ret_old = *i;
+	if (i->kind != INTENT_FREE)
+		atomic_fetch_sub(&t->count, 1);
+	memset(i, 0, sizeof(*i));
+}
+
+static void old_done(struct pt_fs *fs, struct intent *old)
+{
+	if (old->kind == INTENT_HOLD)
+		pt_fs_view_unpin(fs, old->inode);
+	pt_fs_inode_unref(fs, old->inode);
+}
+
+/* A free slot, or that of the oldest note. */
+static struct intent *slot_take_locked(struct pt_fs_intents *t, struct intent *ret_old)
+{
+	struct intent *best = &t->intent[0];
+	size_t i;
+
+	for (i = 0; i < INTENTS; i++) {
+		if (t->intent[i].kind == INTENT_FREE) {
+			best = &t->intent[i];
+			break;
+		}
+		if (t->intent[i].until_ns < best->until_ns)
+			best = &t->intent[i];
+	}
+	slot_clear_locked(t, best, ret_old);
+	return best;
+}
+
+static struct intent *find_locked(struct pt_fs_intents *t, enum intent_kind kind, pid_t tid, uint64_t ino)
+{
+	int64_t now = pt_time_boot_ns();
+	size_t i;
+
+	for (i = 0; i < INTENTS; i++)
+		if (t->intent[i].kind == kind && t->intent[i].tid == tid && t->intent[i].ino == ino && t->intent[i].until_ns > now)
+			return &t->intent[i];
+	return NULL;
+}
+
+static void intent_put(struct pt_fs *fs, enum intent_kind kind, pid_t tid, uint64_t ino, struct pt_fs_inode *inode)
+{
+	struct pt_fs_intents *t = fs->intents;
+	struct intent old = { 0 }, *i;
+
+	pthread_mutex_lock(&t->lock);
+	i = find_locked(t, kind, tid, ino);
+	if (i)
+		slot_clear_locked(t, i, &old);
+	else
+		i = slot_take_locked(t, &old);
+	*i = (struct intent){ kind, tid, ino, inode, pt_time_boot_ns() + INTENT_TTL_NS };
+	atomic_fetch_add(&t->count, 1);
+	pthread_mutex_unlock(&t->lock);
+	old_done(fs, &old);
+}
+
+int pt_fs_intent_write(struct pt_fs *fs, pid_t tid, uint64_t node, const char *dir, const char *name)
+{
+	struct pt_fs_inode *writer;
+	int rc;
+
+	rc = pt_fs_writer_create(fs, node, dir, name, &writer);
+	if (rc < 0)
+		return rc;
+	intent_put(fs, INTENT_WRITE, tid, pt_fs_ino(node, dir, name), writer);
+	return 0;
+}
+
+void pt_fs_intent_gone(struct pt_fs *fs, pid_t tid, uint64_t node, const char *dir, const char *name)
+{
+	intent_put(fs, INTENT_GONE, tid, pt_fs_ino(node, dir, name), NULL);
+}
+
+void pt_fs_intent_retry(struct pt_fs *fs, pid_t tid)
+{
+	intent_put(fs, INTENT_RETRY, tid, 0, NULL);
+}
+
+enum pt_fs_intent_found pt_fs_intent_find(struct pt_fs *fs, pid_t tid, uint64_t node, const char *dir, const char *name,
+					  struct pt_fs_inode **ret_inode)
+{
+	struct pt_fs_intents *t = fs->intents;
+	enum pt_fs_intent_found found = PT_FS_INTENT_NONE;
+	uint64_t ino;
+	struct intent *i;
+
+	if (atomic_load(&t->count) == 0)
+		return PT_FS_INTENT_NONE;
+	ino = pt_fs_ino(node, dir, name);
+	pthread_mutex_lock(&t->lock);
+	i = find_locked(t, INTENT_WRITE, tid, ino);
+	if (i) {
+		*ret_inode = pt_fs_inode_ref(fs, i->inode);
+		found = PT_FS_INTENT_WRITER;
+	} else if (find_locked(t, INTENT_GONE, tid, ino)) {
+		found = PT_FS_INTENT_GONE;
+	}
+	pthread_mutex_unlock(&t->lock);
+	return found;
+}
+
+bool pt_fs_intent_retrying(struct pt_fs *fs, pid_t tid)
+{
+	struct pt_fs_intents *t = fs->intents;
+	bool found;
+
+	if (atomic_load(&t->count) == 0)
+		return false;
+	pthread_mutex_lock(&t->lock);
+	found = find_locked(t, INTENT_RETRY, tid, 0) != NULL;
+	pthread_mutex_unlock(&t->lock);
+	return found;
+}
+
+void pt_fs_intent_hold(struct pt_fs *fs, pid_t tid, struct pt_fs_inode *view)
+{
+	intent_put(fs, INTENT_HOLD, tid, 0, view);
+}
+
+void pt_fs_intent_end(struct pt_fs *fs, uint64_t node, const char *dir, const char *name, const struct pt_fs_inode *writer)
+{
+	struct pt_fs_intents *t = fs->intents;
+	struct intent old[8] = { 0 };
+	uint64_t ino = pt_fs_ino(node, dir, name);
+	size_t i, n = 0;
+
+	if (atomic_load(&t->count) == 0)
+		return;
+	pthread_mutex_lock(&t->lock);
+	for (i = 0; i < INTENTS && n < 8; i++)
+		if ((t->intent[i].kind == INTENT_WRITE && t->intent[i].inode == writer) ||
+		    (t->intent[i].kind == INTENT_GONE && t->intent[i].ino == ino))
+			slot_clear_locked(t, &t->intent[i], &old[n++]);
+	pthread_mutex_unlock(&t->lock);
+	while (n > 0)
+		old_done(fs, &old[--n]);
+}
+
+static void expire(struct pt_fs *fs, int64_t now)
+{
+	struct pt_fs_intents *t = fs->intents;
+	struct intent old;
+	size_t i;
+
+	for (i = 0; i < INTENTS; i++) {
+		memset(&old, 0, sizeof(old));
+		pthread_mutex_lock(&t->lock);
+		if (t->intent[i].kind != INTENT_FREE && t->intent[i].until_ns <= now)
+			slot_clear_locked(t, &t->intent[i], &old);
+		pthread_mutex_unlock(&t->lock);
+		old_done(fs, &old);
+	}
+}
+
+void pt_fs_intents_tick(struct pt_fs *fs)
+{
+	if (atomic_load(&fs->intents->count))
+		expire(fs, pt_time_boot_ns());
+}
+
+void pt_fs_intents_done(struct pt_fs *fs)
+{
+	if (!fs->intents)
+		return;
+	expire(fs, INT64_MAX);
+	pthread_mutex_destroy(&fs->intents->lock);
+	free(fs->intents);
+	fs->intents = NULL;
+}

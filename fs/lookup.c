@@ -1,0 +1,213 @@
+/* fs/lookup.c - from a name in a directory to an inode. */
+#include "fs.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/error.h"
+
+int pt_fs_dir_of(const struct pt_fs_inode *dir, uint64_t *ret_node, const char **ret_dir)
+{
+	if (dir->kind != PT_FS_DIR && dir->kind != PT_FS_AXIS)
+		return -ENOTDIR;
+	*ret_node = dir->node;
+	*ret_dir = dir->dir;
+	return 0;
+}
+
+int pt_fs_component(const struct pt_fs_inode *dir, const char *name, char ret_component[PT_NAME_MAX + 1])
+{
+	struct pt_path_name n;
+	int rc;
+
+	if (dir->kind != PT_FS_DIR && dir->kind != PT_FS_AXIS)
+		return pt_fail(EACCES, "nothing can be made here");
+	rc = pt_path_classify(name, &n);
+	if (rc < 0)
+		return rc;
+	if (n.kind == PT_PATH_INFO || n.kind == PT_PATH_CONTROL)
+		return pt_fail(EACCES, "%s is made by ptio and read only", name);
+	if (n.kind != PT_PATH_PLAIN)
+		return pt_fail(EINVAL, "%s means a layout or view of a tensor: a file or directory of that name is spelled with its first letter as %%%02X", name,
+			       (unsigned char)name[0]);
+	return pt_tree_component(dir->dir, n.component, ret_component);
+}
+
+int pt_fs_node_inode(struct pt_fs *fs, const struct pt_node *node, struct pt_fs_inode **ret_inode)
+{
+	enum pt_fs_kind kind = node->kind == PT_NODE_DIR ? PT_FS_DIR : node->kind == PT_NODE_SYMLINK ? PT_FS_SYMLINK : PT_FS_FILE;
+
+	if (node->id == PT_NODE_ROOT) {
+		*ret_inode = pt_fs_inode_ref(fs, fs->root);
+		return 0;
+	}
+	return pt_fs_inode_get(fs, kind, node->id, "", "", 0, ret_inode);
+}
+
+int pt_fs_entry_fill(struct pt_fs *fs, struct pt_fs_inode *inode, struct fuse_entry_param *ret_e)
+{
+	int rc;
+
+	memset(ret_e, 0, sizeof(*ret_e));
+	rc = pt_fs_attr(fs, inode, &ret_e->attr, &ret_e->attr_timeout);
+	if (rc < 0)
+		return rc;
+	ret_e->ino = pt_fs_inode_id(fs, inode);
+	ret_e->generation = inode->generation;
+	return 0;
+}
+
+void pt_fs_reply_entry(fuse_req_t req, struct pt_fs_inode *inode)
+{
+	struct pt_fs *fs = pt_fs_of(req);
+	struct fuse_entry_param e;
+	int rc;
+
+	rc = pt_fs_entry_fill(fs, inode, &e);
+	if (rc < 0) {
+		pt_fs_fail(req, rc == -ESTALE ? -ENOENT : rc, inode, NULL, "lookup");
+		pt_fs_inode_unref(fs, inode);
+		return;
+	}
+	pt_fs_inode_looked_up(fs, inode);
+	if (fuse_reply_entry(req, &e) < 0)      /* interrupted: the kernel never saw it */
+		pt_fs_inode_forget(fs, inode, 1);
+}
+
+static int lookup_view(struct pt_fs *fs, struct pt_fs_inode *parent, const char *name, pid_t tid, struct pt_fs_inode **ret_inode)
+{
+	uint64_t node = parent->node;
+	const char *dir = parent->dir;
+	struct pt_fs_resolved r;
+	struct pt_fs_inode *i;
+	int rc, found;
+
+	switch (pt_fs_intent_find(fs, tid, node, dir, name, ret_inode)) {
+	case PT_FS_INTENT_WRITER:
+		return 0;
+	case PT_FS_INTENT_GONE:
+		return -ENOENT;
+	default:
+		break;
+	}
+	found = pt_fs_view_resolve(fs, node, dir, name, &r);
+	if (found < 0 && found != -ENOENT)
+		return found;
+	if (found < 0 || r.stamp == PT_FS_STAMP_NONE) {
+		i = pt_fs_writer_find(fs, node, dir, name);
+		if (i) {
+			if (found == 0)
+				pt_fs_resolved_done(&r);
+			*ret_inode = i;
+			return 0;
+		}
+		if (found < 0) {
+			pt_fail_clear();        /* not there is no failure to report */
+			return -ENOENT;
+		}
+	}
+	rc = pt_fs_view_inode(fs, node, dir, name, &r, &i);
+	pt_fs_resolved_done(&r);
+	if (rc < 0)
+		return rc;
+	if (i->stamp != PT_FS_STAMP_NONE && pt_fs_intent_retrying(fs, tid) && pt_fs_view_pin(fs, i) == 0)
+		pt_fs_intent_hold(fs, tid, pt_fs_inode_ref(fs, i));
+	pt_fail_clear();
+	*ret_inode = i;
+	return 0;
+}
+
+static int lookup_axis(struct pt_fs *fs, struct pt_fs_inode *parent, const struct pt_path_name *n, const char *name, struct pt_fs_inode **ret_inode)
+{
+	char dir[PT_TREE_DIR_MAX];
+	struct pt_request base;
+	size_t len = strlen(parent->dir);
+	int rc;
+
+	if (parent->node == PT_NODE_ROOT)
+		return -ENOENT;
+	rc = pt_tree_dir_parse(parent->dir, &base);
+	if (rc == 0)
+		rc = pt_tree_dir_append(&base, n);
+	if (rc < 0)
+		return rc;
+	if (len + strlen(name) + 2 > sizeof(dir))
+		return -ENAMETOOLONG;
+	memcpy(dir, parent->dir, len);
+	if (len)
+		dir[len++] = '/';
+	strcpy(dir + len, name);
+	return pt_fs_inode_get(fs, PT_FS_AXIS, parent->node, dir, "", 0, ret_inode);
+}
+
+static int lookup_plain(struct pt_fs *fs, struct pt_fs_inode *parent, const struct pt_path_name *n, struct pt_fs_inode **ret_inode)
+{
+	char component[PT_NAME_MAX + 1];
+	struct pt_node node;
+	int rc;
+
+	rc = pt_tree_component(parent->dir, n->component, component);
+	if (rc < 0)
+		return rc;
+	rc = pt_node_lookup(fs->repo, parent->node, component, &node);
+	if (rc < 0)
+		return rc;
+	rc = pt_fs_node_inode(fs, &node, ret_inode);
+	pt_node_done(&node);
+	return rc;
+}
+
+static int lookup(struct pt_fs *fs, struct pt_fs_inode *parent, const char *name, pid_t tid, struct pt_fs_inode **ret_inode)
+{
+	struct pt_path_name n;
+	size_t i;
+	int rc;
+
+	if (parent->kind == PT_FS_CONTROL_DIR) {
+		for (i = 0; pt_fs_control_name(i); i++)
+			if (strcmp(name, pt_fs_control_name(i)) == 0)
+				return pt_fs_inode_get(fs, PT_FS_CONTROL, PT_NODE_ROOT, "", pt_fs_control_name(i), 0, ret_inode);
+		return -ENOENT;
+	}
+	if (parent->kind != PT_FS_DIR && parent->kind != PT_FS_AXIS)
+		return -ENOTDIR;
+	rc = pt_path_classify(name, &n);
+	if (rc < 0)
+		return rc;
+	switch (n.kind) {
+	case PT_PATH_AXIS:
+	case PT_PATH_PARTITION:
+		return lookup_axis(fs, parent, &n, name, ret_inode);
+	case PT_PATH_VIEW:
+		return lookup_view(fs, parent, name, tid, ret_inode);
+	case PT_PATH_INFO:
+		if (parent->node == PT_NODE_ROOT)
+			return -ENOENT;
+		return pt_fs_inode_get(fs, PT_FS_INFO, parent->node, parent->dir, PT_PATH_INFO_NAME, 0, ret_inode);
+	case PT_PATH_CONTROL:
+		if (parent != fs->root)
+			return -ENOENT;
+		return pt_fs_inode_get(fs, PT_FS_CONTROL_DIR, PT_NODE_ROOT, "", PT_PATH_CONTROL_NAME, 0, ret_inode);
+	case PT_PATH_PLAIN:
+		return lookup_plain(fs, parent, &n, ret_inode);
+	default:
+		return -ENOENT;
+	}
+}
+
+void pt_fs_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
+{
+	struct pt_fs *fs = pt_fs_of(req);
+	struct pt_fs_inode *dir = pt_fs_inode(fs, parent), *i;
+	int rc;
+
+	pt_fail_clear();
+	atomic_fetch_add(&fs->counters.ops[PT_FS_OP_LOOKUP], 1);
+	rc = lookup(fs, dir, name, fuse_req_ctx(req)->pid, &i);
+	if (rc == -ENOENT)
+		fuse_reply_err(req, ENOENT);
+	else if (rc < 0)
+		pt_fs_fail(req, rc, dir, name, "lookup");
+	else
+		pt_fs_reply_entry(req, i);
+}

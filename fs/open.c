@@ -1,0 +1,402 @@
+/* fs/open.c - opens, reads, writes and closes, sent to what the inode is. */
+#include "fs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+/* One buffer a thread for replies to reads, so that the data path does not allocate. */
+static pthread_key_t buffer_key;
+static pthread_once_t buffer_once = PTHREAD_ONCE_INIT;
+
+struct buffer {
+	size_t size;
+	char data[];
+};
+
+static void buffer_key_make(void)
+{
+	pthread_key_create(&buffer_key, free);
+}
+
+static void *buffer_get(size_t size)
+{
+	struct buffer *b;
+
+	pthread_once(&buffer_once, buffer_key_make);
+	b = pthread_getspecific(buffer_key);
+	if (b && b->size >= size)
+		return b->data;
+	free(b);
+	if (size < 1u << 20)
+		size = 1u << 20;
+	b = pt_malloc(sizeof(*b) + size);
+	if (b)
+		b->size = size;
+	pthread_setspecific(buffer_key, b);
+	return b ? b->data : NULL;
+}
+
+static struct pt_fs_handle *handle_create(struct pt_fs *fs, struct pt_fs_inode *inode, bool writes)
+{
+	struct pt_fs_handle *h = pt_calloc(1, sizeof(*h));
+
+	if (!h)
+		return NULL;
+	h->inode = pt_fs_inode_ref(fs, inode);
+	h->writes = writes;
+	pthread_mutex_init(&h->lock, NULL);
+	return h;
+}
+
+/* What RELEASE does; also for opens whose reply was not taken. */
+static void handle_close(struct pt_fs *fs, struct pt_fs_handle *h)
+{
+	struct pt_fs_inode *i = h->inode;
+
+	switch (i->kind) {
+	case PT_FS_VIEW:
+		pt_fs_view_unpin(fs, i);
+		atomic_fetch_sub(&fs->counters.open_views, 1);
+		break;
+	case PT_FS_WRITER:
+		pt_fs_writer_release(fs, i);
+		break;
+	case PT_FS_FILE:
+		pt_fs_file_release(fs, i, h->writes);
+		break;
+	default:
+		break;
+	}
+	pt_fs_inode_unref(fs, i);
+	pt_buf_done(&h->text);
+	pthread_mutex_destroy(&h->lock);
+	free(h);
+}
+
+static int open_view(struct pt_fs *fs, struct pt_fs_inode *i, const struct fuse_ctx *ctx, struct fuse_file_info *fi)
+{
+	int acc = fi->flags & O_ACCMODE, rc;
+
+	if (acc == O_RDONLY) {
+		rc = pt_fs_view_pin(fs, i);
+		if (rc == -ESTALE) {
+			atomic_fetch_add(&fs->counters.stale_retries, 1);
+			pt_fs_intent_retry(fs, ctx->pid);
+		}
+		if (rc == 0) {
+			fi->keep_cache = 1;
+			fi->noflush = 1;
+			atomic_fetch_add(&fs->counters.open_views, 1);
+		}
+		return rc;
+	}
+	if (!(fi->flags & O_TRUNC) && i->stamp != PT_FS_STAMP_NONE) {
+		if (acc == O_RDWR)
+			return pt_fail(EACCES, "a revision never changes: open it read only, or write a new one from an empty file (O_TRUNC)");
+		if (fi->flags & O_APPEND)
+			return pt_fail(EINVAL, "nothing can be appended to a tensor: write a new one from an empty file (O_TRUNC)");
+	}
+	rc = pt_fs_intent_write(fs, ctx->pid, i->node, i->dir, i->name);
+	return rc < 0 ? rc : -ESTALE;
+}
+
+static int open_writer(struct pt_fs *fs, struct pt_fs_inode *i, const struct fuse_ctx *ctx, struct fuse_file_info *fi)
+{
+	enum pt_fs_writer_state state = pt_fs_writer_state(i);
+	int acc = fi->flags & O_ACCMODE, rc;
+
+	if (acc == O_RDONLY) {
+		if (state == PT_FS_WRITER_PUBLISHED) {
+			pt_fs_intent_retry(fs, ctx->pid);
+			return -ESTALE;
+		}
+		return pt_fail(ENODATA, "the file is being written; it can be read when its writer has closed it");
+	}
+	if (state == PT_FS_WRITER_PUBLISHED || (state == PT_FS_WRITER_BUSY && fi->flags & O_TRUNC)) {
+		rc = pt_fs_intent_write(fs, ctx->pid, i->node, i->dir, i->name);
+		return rc < 0 ? rc : -ESTALE;
+	}
+	rc = pt_fs_writer_open(fs, i, acc == O_RDWR, 0644, ctx->uid, ctx->gid);
+	if (rc == 0)
+		pt_fs_intent_end(fs, i->node, i->dir, i->name, i);
+	fi->direct_io = acc == O_WRONLY;        /* nothing can map it; bytes come in the order and size they are written */
+	return rc;
+}
+
+static int open_inode(struct pt_fs *fs, struct pt_fs_inode *i, const struct fuse_ctx *ctx, struct fuse_file_info *fi, struct pt_buf *text)
+{
+	bool keep = false, writes = (fi->flags & O_ACCMODE) != O_RDONLY;
+	int rc;
+
+	switch (i->kind) {
+	case PT_FS_VIEW:
+		return open_view(fs, i, ctx, fi);
+	case PT_FS_WRITER:
+		return open_writer(fs, i, ctx, fi);
+	case PT_FS_FILE:
+		rc = pt_fs_file_open(fs, i, writes, fi->flags & O_TRUNC, &keep);
+		fi->keep_cache = keep;
+		fi->noflush = !writes;
+		return rc;
+	case PT_FS_CONTROL:
+	case PT_FS_INFO:
+		if (writes)
+			return pt_fail(EACCES, "this file is made by ptio and read only");
+		fi->direct_io = 1;
+		fi->noflush = 1;
+		return i->kind == PT_FS_INFO ? pt_fs_info_text(fs, i, text) : pt_fs_control_text(fs, i->name, text);
+	default:
+		return -EISDIR;
+	}
+}
+
+void pt_fs_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+	struct pt_fs *fs = pt_fs_of(req);
+	struct pt_fs_inode *i = pt_fs_inode(fs, ino);
+	struct pt_buf text = PT_BUF_INIT;
+	struct pt_fs_handle *h;
+	int rc;
+
+	pt_fail_clear();
+	atomic_fetch_add(&fs->counters.ops[PT_FS_OP_OPEN], 1);
+	h = handle_create(fs, i, (fi->flags & O_ACCMODE) != O_RDONLY);
+	rc = h ? open_inode(fs, i, fuse_req_ctx(req), fi, &text) : pt_fail_nomem();
+	if (rc < 0) {
+		pt_buf_done(&text);
+		pt_fs_fail(req, rc, i, NULL, "open");
+		if (h) {
+			pt_fs_inode_unref(fs, i);
+			pthread_mutex_destroy(&h->lock);
+			free(h);
+		}
+		return;
+	}
+	h->text = text;
+	fi->fh = (uint64_t)(uintptr_t)h;
+	if (fuse_reply_open(req, fi) < 0)
+		handle_close(fs, h);
+}
+
+static int create_view(struct pt_fs *fs, struct pt_fs_inode *dir, const char *name, mode_t mode, const struct fuse_ctx *ctx,
+		       struct fuse_file_info *fi, struct pt_fs_inode **ret_inode)
+{
+	struct pt_fs_resolved r;
+	struct pt_fs_inode *i;
+	int rc;
+
+	if (fi->flags & O_EXCL && pt_fs_view_resolve(fs, dir->node, dir->dir, name, &r) == 0) {
+		rc = r.listed ? -EEXIST : 0;
+		pt_fs_resolved_done(&r);
+		if (rc < 0)
+			return rc;
+	}
+	pt_fail_clear();
+	rc = pt_fs_writer_create(fs, dir->node, dir->dir, name, &i);
+	if (rc < 0)
+		return rc;
+	rc = pt_fs_writer_open(fs, i, (fi->flags & O_ACCMODE) == O_RDWR, mode, ctx->uid, ctx->gid);
+	if (rc < 0) {
+		pt_fs_inode_unref(fs, i);
+		return rc;
+	}
+	fi->direct_io = (fi->flags & O_ACCMODE) == O_WRONLY;
+	pt_fs_intent_end(fs, dir->node, dir->dir, name, i);
+	*ret_inode = i;
+	return 0;
+}
+
+static int create_file(struct pt_fs *fs, struct pt_fs_inode *dir, const char *name, mode_t mode, const struct fuse_ctx *ctx,
+		       struct fuse_file_info *fi, struct pt_fs_inode **ret_inode)
+{
+	struct pt_node attrs = { .kind = PT_NODE_FILE, .mode = mode & 07777, .uid = ctx->uid, .gid = ctx->gid }, node;
+	char component[PT_NAME_MAX + 1];
+	bool keep;
+	int rc;
+
+	rc = pt_fs_component(dir, name, component);
+	if (rc < 0)
+		return rc;
+	rc = pt_node_create(fs->repo, dir->node, component, &attrs, &node);
+	if (rc == -EEXIST && !(fi->flags & O_EXCL)) {
+		rc = pt_node_lookup(fs->repo, dir->node, component, &node);
+		if (rc == 0 && node.kind != PT_NODE_FILE) {
+			pt_node_done(&node);
+			return -EEXIST;
+		}
+	}
+	if (rc < 0)
+		return rc;
+	rc = pt_fs_node_inode(fs, &node, ret_inode);
+	pt_node_done(&node);
+	if (rc < 0)
+		return rc;
+	rc = pt_fs_file_open(fs, *ret_inode, true, fi->flags & O_TRUNC, &keep);
+	if (rc < 0)
+		pt_fs_inode_unref(fs, *ret_inode);
+	return rc;
+}
+
+void pt_fs_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, struct fuse_file_info *fi)
+{
+	struct pt_fs *fs = pt_fs_of(req);
+	struct pt_fs_inode *dir = pt_fs_inode(fs, parent), *i;
+	const struct fuse_ctx *ctx = fuse_req_ctx(req);
+	struct fuse_entry_param e;
+	struct pt_fs_handle *h;
+	struct pt_path_name n;
+	int rc;
+
+	pt_fail_clear();
+	atomic_fetch_add(&fs->counters.ops[PT_FS_OP_CREATE], 1);
+	rc = dir->kind == PT_FS_DIR || dir->kind == PT_FS_AXIS ? pt_path_classify(name, &n) : pt_fail(EACCES, "nothing can be made here");
+	if (rc == 0 && n.kind == PT_PATH_VIEW)
+		rc = create_view(fs, dir, name, mode, ctx, fi, &i);
+	else if (rc == 0)
+		rc = create_file(fs, dir, name, mode, ctx, fi, &i);
+	if (rc < 0) {
+		if (rc == -EEXIST)
+			pt_fail_clear();
+		pt_fs_fail(req, rc, dir, name, "create");
+		return;
+	}
+	h = handle_create(fs, i, (fi->flags & O_ACCMODE) != O_RDONLY);
+	rc = h ? pt_fs_entry_fill(fs, i, &e) : pt_fail_nomem();
+	if (rc < 0) {
+		pt_fs_fail(req, rc, dir, name, "create");
+		if (h)
+			handle_close(fs, h);
+		pt_fs_inode_unref(fs, i);
+		return;
+	}
+	fi->fh = (uint64_t)(uintptr_t)h;
+	pt_fs_inode_looked_up(fs, i);
+	if (fuse_reply_create(req, &e, fi) < 0) {
+		handle_close(fs, h);
+		pt_fs_inode_forget(fs, i, 1);
+	}
+}
+
+void pt_fs_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi)
+{
+	struct pt_fs *fs = pt_fs_of(req);
+	struct pt_fs_handle *h = (struct pt_fs_handle *)(uintptr_t)fi->fh;
+	struct pt_fs_inode *i = h->inode;
+	int64_t n;
+	void *buf;
+
+	(void)ino;
+	pt_fail_clear();
+	atomic_fetch_add(&fs->counters.ops[PT_FS_OP_READ], 1);
+	if (i->kind == PT_FS_CONTROL || i->kind == PT_FS_INFO) {
+		n = (uint64_t)off < h->text.len ? (int64_t)(h->text.len - (uint64_t)off) : 0;
+		fuse_reply_buf(req, n ? (const char *)h->text.data + off : NULL, (size_t)n < size ? (size_t)n : size);
+		return;
+	}
+	buf = buffer_get(size);
+	if (!buf)
+		n = pt_fail_nomem();
+	else if (i->kind == PT_FS_VIEW)
+		n = pt_fs_view_read(fs, i, buf, size, (uint64_t)off);
+	else if (i->kind == PT_FS_WRITER)
+		n = pt_fs_writer_read(i, buf, size, (uint64_t)off);
+	else
+		n = pt_fs_file_read(fs, i, buf, size, (uint64_t)off);
+	if (n < 0) {
+		pt_fs_fail(req, (int)n, i, NULL, "read");
+		return;
+	}
+	atomic_fetch_add(&fs->counters.read_bytes, (uint64_t)n);
+	fuse_reply_buf(req, buf, (size_t)n);
+}
+
+void pt_fs_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, off_t off, struct fuse_file_info *fi)
+{
+	struct pt_fs *fs = pt_fs_of(req);
+	struct pt_fs_inode *i = pt_fs_inode(fs, ino);
+	int rc;
+
+	(void)fi;
+	pt_fail_clear();
+	atomic_fetch_add(&fs->counters.ops[PT_FS_OP_WRITE], 1);
+	if (i->kind == PT_FS_WRITER)
+		rc = pt_fs_writer_write(fs, i, buf, size, (uint64_t)off, fuse_req_ctx(req)->pid);
+	else if (i->kind == PT_FS_FILE && i->file)
+		rc = pt_fs_file_write(fs, i, buf, size, (uint64_t)off);
+	else
+		rc = -EBADF;
+	if (rc < 0) {
+		pt_fs_fail(req, rc, i, NULL, "write");
+		return;
+	}
+	atomic_fetch_add(&fs->counters.written_bytes, size);
+	fuse_reply_write(req, size);
+}
+
+void pt_fs_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+	struct pt_fs *fs = pt_fs_of(req);
+	struct pt_fs_handle *h = (struct pt_fs_handle *)(uintptr_t)fi->fh;
+	struct pt_fs_inode *i = pt_fs_inode(fs, ino);
+	int rc = 0;
+
+	pt_fail_clear();
+	atomic_fetch_add(&fs->counters.ops[PT_FS_OP_FLUSH], 1);
+	if (i->kind == PT_FS_WRITER)
+		rc = pt_fs_writer_flush(fs, i, fuse_req_ctx(req)->pid);
+	else if (i->kind == PT_FS_FILE && h->writes)
+		rc = pt_fs_file_seal(fs, i);
+	if (rc < 0)
+		pt_fs_fail(req, rc, i, NULL, "close");
+	else
+		fuse_reply_err(req, 0);
+}
+
+void pt_fs_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi)
+{
+	struct pt_fs *fs = pt_fs_of(req);
+	struct pt_fs_inode *i = pt_fs_inode(fs, ino);
+	int rc = 0;
+
+	(void)datasync;
+	(void)fi;
+	pt_fail_clear();
+	atomic_fetch_add(&fs->counters.ops[PT_FS_OP_FSYNC], 1);
+	if (i->kind == PT_FS_WRITER)
+		rc = pt_fs_writer_fsync(fs, i);
+	else if (i->kind == PT_FS_FILE)
+		rc = pt_fs_file_seal(fs, i);
+	if (rc < 0)
+		pt_fs_fail(req, rc, i, NULL, "fsync");
+	else
+		fuse_reply_err(req, 0);
+}
+
+void pt_fs_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+	struct pt_fs *fs = pt_fs_of(req);
+
+	(void)ino;
+	pt_fail_clear();
+	atomic_fetch_add(&fs->counters.ops[PT_FS_OP_RELEASE], 1);
+	handle_close(fs, (struct pt_fs_handle *)(uintptr_t)fi->fh);
+	fuse_reply_err(req, 0);
+}
+
+void pt_fs_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t off, off_t len, struct fuse_file_info *fi)
+{
+	struct pt_fs *fs = pt_fs_of(req);
+	struct pt_fs_inode *i = pt_fs_inode(fs, ino);
+	int rc = -EOPNOTSUPP;
+
+	(void)fi;
+	pt_fail_clear();
+	if (i->kind == PT_FS_FILE && i->file)
+		rc = pt_fs_file_fallocate(fs, i, mode, (uint64_t)off, (uint64_t)len);
+	fuse_reply_err(req, -rc);
+}

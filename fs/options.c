@@ -1,0 +1,273 @@
+/* fs/options.c - the command line and the environment of ptiofs. The table is what the manual page is checked against. */
+#include "options.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FUSE_USE_VERSION 314
+#include <fuse_lowlevel.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+#include "ptio/version.h"
+
+const struct pt_fs_option pt_fs_option_table[] = {
+	{ "ro", "PTIO_RO", "off", "mount read only" },
+	{ "bare=", "PTIO_BARE", "pt", "format of views named without one: pt, safetensors, npy, bin or obj" },
+	{ "list=", "PTIO_LIST", "once", "what ls shows: once (each stored payload once) or all (each format, too)" },
+	{ "verify=", "PTIO_VERIFY", "touch", "hashes checked on reads: off, whole (chunks read whole) or touch (each chunk at its first use)" },
+	{ "split=", "PTIO_SPLIT", "", "how a dimension that does not divide is cut when the key has no rule: balanced or chunk" },
+	{ "allow_other", "PTIO_ALLOW_OTHER", "off", "let other users see the mount" },
+	{ "uid=", "PTIO_UID", "", "show all files as owned by this user id" },
+	{ "gid=", "PTIO_GID", "", "show all files as of this group id" },
+	{ "umask=", "PTIO_UMASK", "0", "permission bits (octal) to take away from all that is shown" },
+	{ "create", "PTIO_CREATE", "on", "make a dir: store that is not there" },
+	{ "force", "PTIO_FORCE", "off", "allow a dir: store on NFS, 9p or FUSE" },
+	{ "gc=", "PTIO_GC", "on", "collect superseded objects while mounted: on or off" },
+	{ NULL, NULL, NULL, NULL }
+};
+
+enum { KEY_HELP, KEY_VERSION, KEY_FOREGROUND, KEY_DEBUG, KEY_RO, KEY_IGNORE, KEY_CREATE, KEY_NOCREATE, KEY_FORCE, KEY_ALLOW_OTHER, KEY_VALUE };
+
+static const struct fuse_opt specs[] = {
+	FUSE_OPT_KEY("-h", KEY_HELP),
+	FUSE_OPT_KEY("--help", KEY_HELP),
+	FUSE_OPT_KEY("-V", KEY_VERSION),
+	FUSE_OPT_KEY("--version", KEY_VERSION),
+	FUSE_OPT_KEY("-f", KEY_FOREGROUND),
+	FUSE_OPT_KEY("-d", KEY_DEBUG),
+	FUSE_OPT_KEY("debug", KEY_DEBUG),
+	FUSE_OPT_KEY("ro", KEY_RO),
+	FUSE_OPT_KEY("create", KEY_CREATE),
+	FUSE_OPT_KEY("nocreate", KEY_NOCREATE),
+	FUSE_OPT_KEY("force", KEY_FORCE),
+	FUSE_OPT_KEY("allow_other", KEY_ALLOW_OTHER),
+	FUSE_OPT_KEY("bare=", KEY_VALUE), FUSE_OPT_KEY("list=", KEY_VALUE), FUSE_OPT_KEY("verify=", KEY_VALUE),
+	FUSE_OPT_KEY("split=", KEY_VALUE), FUSE_OPT_KEY("uid=", KEY_VALUE), FUSE_OPT_KEY("gid=", KEY_VALUE),
+	FUSE_OPT_KEY("umask=", KEY_VALUE), FUSE_OPT_KEY("gc=", KEY_VALUE),
+	/* what mount(8) and fstab add for its own use */
+	FUSE_OPT_KEY("defaults", KEY_IGNORE), FUSE_OPT_KEY("auto", KEY_IGNORE), FUSE_OPT_KEY("noauto", KEY_IGNORE),
+	FUSE_OPT_KEY("user", KEY_IGNORE), FUSE_OPT_KEY("nouser", KEY_IGNORE), FUSE_OPT_KEY("users", KEY_IGNORE),
+	FUSE_OPT_KEY("_netdev", KEY_IGNORE), FUSE_OPT_KEY("nofail", KEY_IGNORE),
+	FUSE_OPT_END
+};
+
+static int on_off(const char *name, const char *value, bool *ret)
+{
+	if (strcmp(value, "on") == 0 || strcmp(value, "1") == 0 || strcmp(value, "yes") == 0)
+		*ret = true;
+	else if (strcmp(value, "off") == 0 || strcmp(value, "0") == 0 || strcmp(value, "no") == 0)
+		*ret = false;
+	else
+		return pt_fail(EINVAL, "%s%s: use on or off", name, value);
+	return 0;
+}
+
+static int number(const char *name, const char *value, int base, uint32_t max, uint32_t *ret)
+{
+	unsigned long long v;
+	char *end;
+
+	errno = 0;
+	v = strtoull(value, &end, base);
+	if (errno || end == value || *end || value[0] == '-' || v > max)
+		return pt_fail(EINVAL, "%s%s: not %s number up to %u", name, value, base == 8 ? "an octal" : "a", max);
+	*ret = (uint32_t)v;
+	return 0;
+}
+
+/* name as in the table. */
+static int option_set(struct pt_fs_options *o, const char *name, const char *value)
+{
+	if (strcmp(name, "ro") == 0)
+		return on_off("ro=", value, &o->read_only);
+	if (strcmp(name, "allow_other") == 0)
+		return on_off("allow_other=", value, &o->allow_other);
+	if (strcmp(name, "create") == 0)
+		return on_off("create=", value, &o->create);
+	if (strcmp(name, "force") == 0)
+		return on_off("force=", value, &o->force);
+	if (strcmp(name, "gc=") == 0)
+		return on_off(name, value, &o->gc);
+	if (strcmp(name, "bare=") == 0) {
+		o->bare = pt_format_by_name(value, strlen(value));
+		return o->bare == PT_FORMAT_COUNT ? pt_fail(EINVAL, "bare=%s: use pt, safetensors, npy, bin or obj", value) : 0;
+	}
+	if (strcmp(name, "list=") == 0) {
+		if (strcmp(value, "all") != 0 && strcmp(value, "once") != 0)
+			return pt_fail(EINVAL, "list=%s: use once or all", value);
+		o->list_all = strcmp(value, "all") == 0;
+		return 0;
+	}
+	if (strcmp(name, "verify=") == 0) {
+		if (strcmp(value, "off") == 0)
+			o->verify = PT_VERIFY_OFF;
+		else if (strcmp(value, "whole") == 0)
+			o->verify = PT_VERIFY_WHOLE;
+		else if (strcmp(value, "touch") == 0)
+			o->verify = PT_VERIFY_TOUCH;
+		else
+			return pt_fail(EINVAL, "verify=%s: use off, whole or touch", value);
+		return 0;
+	}
+	if (strcmp(name, "split=") == 0) {
+		if (strcmp(value, "balanced") == 0)
+			o->split = PT_SPLIT_BALANCED;
+		else if (strcmp(value, "chunk") == 0)
+			o->split = PT_SPLIT_CHUNK;
+		else if (value[0])
+			return pt_fail(EINVAL, "split=%s: use balanced or chunk", value);
+		return 0;
+	}
+	if (!value[0])
+		return 0;
+	if (strcmp(name, "uid=") == 0) {
+		o->set_uid = true;
+		return number(name, value, 10, UINT32_MAX - 1, &o->uid);
+	}
+	if (strcmp(name, "gid=") == 0) {
+		o->set_gid = true;
+		return number(name, value, 10, UINT32_MAX - 1, &o->gid);
+	}
+	return number(name, value, 8, 0777, &o->umask);
+}
+
+static void usage(void)
+{
+	const struct pt_fs_option *t;
+
+	printf("usage: ptiofs STORE MOUNTPOINT [-f] [-d] [-o option,...]\n\n"
+	       "Shows the tensors of a store as files. STORE is a directory (/path or dir:/path) or mem:SIZE.\n\n"
+	       "    -f               stay in the foreground\n"
+	       "    -d               log every request (implies -f)\n"
+	       "    -h, -V           this text, the version\n\n"
+	       "options (-o), and the environment variables that set them:\n");
+	for (t = pt_fs_option_table; t->name; t++)
+		printf("    %-12s %-17s %s%s%s%s\n", t->name, t->env, t->help, t->value[0] ? " (default: " : "", t->value, t->value[0] ? ")" : "");
+	printf("\nUnmount with: fusermount3 -u MOUNTPOINT\n");
+}
+
+struct parse {
+	struct pt_fs_options *o;
+	int rc;                         /* what option_set said; 1: nothing more to do */
+};
+
+static int value_set(struct parse *p, const char *arg)
+{
+	size_t len = strcspn(arg, "=") + 1;
+	char name[32];
+
+	snprintf(name, sizeof(name), "%.*s", (int)len, arg);
+	p->rc = option_set(p->o, name, arg + len);
+	return p->rc < 0 ? -1 : 0;
+}
+
+static int keep_word(struct parse *p, const char *arg)
+{
+	char **to = !p->o->store ? &p->o->store : !p->o->mountpoint ? &p->o->mountpoint : NULL;
+
+	if (!to) {
+		p->rc = pt_fail(EINVAL, "%s: too many arguments; usage: ptiofs STORE MOUNTPOINT [-o option,...]", arg);
+		return -1;
+	}
+	*to = pt_strdup(arg);
+	if (!*to) {
+		p->rc = pt_fail_nomem();
+		return -1;
+	}
+	return 0;
+}
+
+static int process(void *data, const char *arg, int key, struct fuse_args *out)
+{
+	struct parse *p = data;
+	struct pt_fs_options *o = p->o;
+
+	(void)out;
+	switch (key) {
+	case FUSE_OPT_KEY_NONOPT:
+		return keep_word(p, arg);
+	case KEY_HELP:
+		usage();
+		p->rc = 1;
+		return -1;
+	case KEY_VERSION:
+		printf("ptiofs %s (libfuse %s)\n", ptio_version(), fuse_pkgversion());
+		p->rc = 1;
+		return -1;
+	case KEY_FOREGROUND:
+		o->foreground = true;
+		return 0;
+	case KEY_DEBUG:
+		o->foreground = o->debug = true;
+		return 0;
+	case KEY_RO:
+		o->read_only = true;
+		return 0;
+	case KEY_CREATE:
+	case KEY_NOCREATE:
+		o->create = key == KEY_CREATE;
+		return 0;
+	case KEY_FORCE:
+		o->force = true;
+		return 0;
+	case KEY_ALLOW_OTHER:
+		o->allow_other = true;
+		return 0;
+	case KEY_VALUE:
+		return value_set(p, arg);
+	case KEY_IGNORE:
+		return 0;
+	default:                        /* rw, dev, nosuid, max_read=, ...: for libfuse and the kernel */
+		if (strncmp(arg, "x-", 2) == 0)
+			return 0;
+		return 1;
+	}
+}
+
+static int from_environment(struct pt_fs_options *o)
+{
+	const struct pt_fs_option *t;
+	const char *value;
+	int rc;
+
+	for (t = pt_fs_option_table; t->name; t++) {
+		value = getenv(t->env);
+		if (!value)
+			continue;
+		rc = option_set(o, t->name, value);
+		if (rc < 0)
+			return pt_fail_context(rc, "environment variable %s", t->env);
+	}
+	return 0;
+}
+
+int pt_fs_options_parse(struct fuse_args *args, struct pt_fs_options *ret_options)
+{
+	struct pt_fs_options o = { .bare = PT_FORMAT_PT, .verify = PT_VERIFY_TOUCH, .create = true, .gc = true };
+	struct parse p = { &o, 0 };
+	int rc;
+
+	rc = from_environment(&o);
+	if (rc == 0 && fuse_opt_parse(args, &p, specs, process) < 0)
+		rc = p.rc ? p.rc : pt_fail(EINVAL, "the command line is not understood; ptiofs -h shows the options");
+	if (rc == 0 && !o.mountpoint)
+		rc = pt_fail(EINVAL, "usage: ptiofs STORE MOUNTPOINT [-o option,...]");
+	if (rc) {
+		pt_fs_options_done(&o);
+		return rc;
+	}
+	*ret_options = o;
+	return 0;
+}
+
+void pt_fs_options_done(struct pt_fs_options *options)
+{
+	free(options->store);
+	free(options->mountpoint);
+	options->store = options->mountpoint = NULL;
+}

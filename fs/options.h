@@ -1,0 +1,41 @@
+/* fs/options.h - the options of ptiofs: one table of name, environment variable, default and help. */
+#ifndef PT_FS_OPTIONS_H
+#define PT_FS_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "format/format.h"
+#include "layout/axis.h"
+#include "manifest/repo.h"
+
+struct pt_fs_option {
+	const char *name;               /* "bare=" takes a value, "gc" is a switch */
+	const char *env;
+	const char *value;              /* default */
+	const char *help;
+};
+
+struct pt_fs_options {
+	char *store;                    /* URI */
+	char *mountpoint;
+	enum pt_format bare;            /* format of names without a suffix */
+	bool list_all;
+	enum pt_verify verify;
+	enum pt_split split;
+	bool read_only, allow_other, force, create, gc;
+	bool set_uid, set_gid;
+	uint32_t uid, gid;
+	uint32_t umask;
+	bool foreground, debug;
+};
+
+extern const struct pt_fs_option pt_fs_option_table[];         /* ends with a NULL name */
+
+struct fuse_args;
+/* Environment first, then the command line (it wins). What libfuse and the kernel are to see is left in args. 0; 1: help or version was printed,
+ * exit with 0; -EINVAL: a sentence says what is wrong. */
+int pt_fs_options_parse(struct fuse_args *args, struct pt_fs_options *ret_options);
+void pt_fs_options_done(struct pt_fs_options *options);
+
+#endif
