@@ -1,14 +1,25 @@
 # Unit tests of the store layer.
 store_tests = \
+	tests/unit/test_store_data \
 	tests/unit/test_store_index \
-	tests/unit/test_store_meta
+	tests/unit/test_store_meta \
+	tests/unit/test_store_objects
 check_PROGRAMS += $(store_tests)
 TESTS += $(store_tests)
 store_support = tests/unit/store_support.c tests/unit/store_support.h tests/unit/rng.h
 
+tests_unit_test_store_data_SOURCES = tests/unit/test_store_data.c $(store_support)
+tests_unit_test_store_data_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_store_data_LDADD = $(UNIT_LIBS)
+
 tests_unit_test_store_index_SOURCES = tests/unit/test_store_index.c $(store_support)
 tests_unit_test_store_index_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_store_index_LDADD = $(UNIT_LIBS)
+
 tests_unit_test_store_meta_SOURCES = tests/unit/test_store_meta.c $(store_support)
 tests_unit_test_store_meta_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_store_meta_LDADD = $(UNIT_LIBS)
+
+tests_unit_test_store_objects_SOURCES = tests/unit/test_store_objects.c $(store_support)
+tests_unit_test_store_objects_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_store_objects_LDADD = $(UNIT_LIBS)
