@@ -24,6 +24,7 @@
 #include "store/sqlite_file.h"
 
 #define POOL_KEPT 16                            /* idle reading connections kept open */
+#define RESERVE_EVERY 64                        /* batches from one try to the next to keep space again */
 #define POLL_NS (10 * INT64_C(1000000))         /* how often a watch looks for other processes' commits */
 
 struct sqlite_meta {
@@ -31,8 +32,10 @@ struct sqlite_meta {
 	enum pt_sqlite_mode mode;
 	pid_t pid;
 	/* Locks in the order they are taken: write_lock, then pool_lock or watch_lock. */
-	pthread_mutex_t write_lock;             /* writer (in memory: for every use) */
+	pthread_mutex_t write_lock;             /* writer (in memory: for every use), released, batches */
 	struct pt_sqlite_conn *writer;
+	bool released;                          /* the space kept for deleting was used up, by us */
+	unsigned int batches;                   /* since then */
 	pthread_mutex_t pool_lock;              /* pool, pooled */
 	struct pt_sqlite_conn *pool;
 	unsigned int pooled;
@@ -369,6 +372,50 @@ static void roll_back(struct pt_sqlite_conn *c)
 	}
 }
 
+static int commit_once(struct pt_sqlite_conn *c, const struct pt_meta_op *ops, size_t count, uint64_t *ret_version)
+{
+	int rc = pt_sqlite_conn_run(c, PT_SQLITE_BEGIN);
+
+	if (rc == 0)
+		rc = apply(c, ops, count, ret_version);
+	if (rc == 0)
+		rc = pt_sqlite_conn_run(c, PT_SQLITE_COMMIT);
+	if (rc < 0)
+		roll_back(c);
+	return rc;
+}
+
+static bool is_full(int rc)
+{
+	return rc == -ENOSPC || rc == -EDQUOT;
+}
+
+static bool deletes(const struct pt_meta_op *ops, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (ops[i].kind == PT_META_DELETE)
+			return true;
+	return false;
+}
+
+/* On a full filesystem: the log's own space is used again once it has been taken in; then deletions get what is kept for them. */
+static int commit_locked(struct sqlite_meta *m, const struct pt_meta_op *ops, size_t count, uint64_t *ret_version)
+{
+	int rc = commit_once(m->writer, ops, count, ret_version);
+
+	if (m->path && is_full(rc)) {
+		sqlite3_wal_checkpoint_v2(m->writer->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+		rc = commit_once(m->writer, ops, count, ret_version);
+	}
+	if (m->path && is_full(rc) && deletes(ops, count) && pt_sqlite_file_release(m->path)) {
+		m->released = true;
+		rc = commit_once(m->writer, ops, count, ret_version);
+	}
+	if (rc == 0 && m->released && ++m->batches % RESERVE_EVERY == 0)
+		m->released = !pt_sqlite_file_reserve(m->path);
+	return rc;
+}
+
 static void sqlite_commit(void *h, const struct pt_meta_op *ops, size_t count, uint64_t *ret_version, struct pt_done *done)
 {
 	struct sqlite_meta *m = h;
@@ -380,13 +427,7 @@ static void sqlite_commit(void *h, const struct pt_meta_op *ops, size_t count, u
 		return;
 	}
 	pthread_mutex_lock(&m->write_lock);
-	rc = pt_sqlite_conn_run(m->writer, PT_SQLITE_BEGIN);
-	if (rc == 0)
-		rc = apply(m->writer, ops, count, &version);
-	if (rc == 0)
-		rc = pt_sqlite_conn_run(m->writer, PT_SQLITE_COMMIT);
-	if (rc < 0)
-		roll_back(m->writer);
+	rc = commit_locked(m, ops, count, &version);
 	pthread_mutex_unlock(&m->write_lock);
 	if (rc == 0) {
 		*ret_version = version;
@@ -557,6 +598,8 @@ int pt_meta_sqlite_open(const char *path, struct pt_meta *ret_meta)
 		rc = read_highest(m->writer, &m->highest);
 	if (rc < 0)
 		goto fail;
+	if (m->mode == PT_SQLITE_OPEN)
+		m->released = !pt_sqlite_file_reserve(path);
 	ret_meta->ops = path ? &file_ops : &memory_ops;
 	ret_meta->h = m;
 	ret_meta->read_only = false;

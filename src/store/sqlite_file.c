@@ -19,6 +19,8 @@
 #include "base/io.h"
 #include "store/sqlite_vfs.h"
 
+#define RESERVE_BYTES (512 * 1024)
+
 /* The directory of a path, as a new string. */
 static char *dir_of(const char *path)
 {
@@ -204,6 +206,33 @@ out:
 	unlink(name);
 	free(name);
 	return rc;
+}
+
+bool pt_sqlite_file_reserve(const char *path)
+{
+	char *name = pt_asprintf("%s-reserve", path);
+	int fd = -1;
+	bool kept = false;
+
+	if (name)
+		fd = open(name, O_WRONLY | O_CREAT | O_CLOEXEC, 0640);
+	if (fd >= 0) {
+		kept = posix_fallocate(fd, 0, RESERVE_BYTES) == 0;
+		close(fd);
+		if (!kept)
+			unlink(name);
+	}
+	free(name);
+	return kept;
+}
+
+bool pt_sqlite_file_release(const char *path)
+{
+	char *name = pt_asprintf("%s-reserve", path);
+	bool released = name && unlink(name) == 0;
+
+	free(name);
+	return released;
 }
 
 int pt_sqlite_file_space(const char *path, struct pt_meta_space *ret_space)

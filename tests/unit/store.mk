@@ -1,9 +1,12 @@
 # Unit tests of the store layer.
 store_tests = \
 	tests/unit/test_store_data \
+	tests/unit/test_store_fault \
+	tests/unit/test_store_full \
 	tests/unit/test_store_index \
 	tests/unit/test_store_meta \
-	tests/unit/test_store_objects
+	tests/unit/test_store_objects \
+	tests/unit/test_store_uri
 check_PROGRAMS += $(store_tests)
 TESTS += $(store_tests)
 store_support = tests/unit/store_support.c tests/unit/store_support.h tests/unit/rng.h
@@ -11,6 +14,14 @@ store_support = tests/unit/store_support.c tests/unit/store_support.h tests/unit
 tests_unit_test_store_data_SOURCES = tests/unit/test_store_data.c $(store_support)
 tests_unit_test_store_data_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_store_data_LDADD = $(UNIT_LIBS)
+
+tests_unit_test_store_fault_SOURCES = tests/unit/test_store_fault.c $(store_support)
+tests_unit_test_store_fault_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_store_fault_LDADD = $(UNIT_LIBS)
+
+tests_unit_test_store_full_SOURCES = tests/unit/test_store_full.c $(store_support)
+tests_unit_test_store_full_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_store_full_LDADD = $(UNIT_LIBS)
 
 tests_unit_test_store_index_SOURCES = tests/unit/test_store_index.c $(store_support)
 tests_unit_test_store_index_CPPFLAGS = $(UNIT_CPPFLAGS)
@@ -23,3 +34,7 @@ tests_unit_test_store_meta_LDADD = $(UNIT_LIBS)
 tests_unit_test_store_objects_SOURCES = tests/unit/test_store_objects.c $(store_support)
 tests_unit_test_store_objects_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_store_objects_LDADD = $(UNIT_LIBS)
+
+tests_unit_test_store_uri_SOURCES = tests/unit/test_store_uri.c $(store_support)
+tests_unit_test_store_uri_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_store_uri_LDADD = $(UNIT_LIBS)
