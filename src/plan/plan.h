@@ -3,7 +3,8 @@
  * A target is a box of a logical tensor, its payload row-major over the box. Each source is a box of the same tensor with a
  * row-major payload of its own. A plan is immutable once made and may be shared by threads; cursors are private to one.
  * Ranges come in rising target offset, without gaps, neighbours that are contiguous in both target and source merged.
- * Making a plan costs O(sources x dims) memory and little more time; seeking costs O(log) of the cuts; nothing is ever
+ * Making a plan costs O(sources x dims) memory and little more time; seeking costs O(log sources) where balanced planes
+ * separate the sources (every regular split), a search of the neighbourhood where they do not; nothing is ever
  * materialised for the whole target. Pure: no I/O. */
 #ifndef PT_PLAN_PLAN_H
 #define PT_PLAN_PLAN_H
