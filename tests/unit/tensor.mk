@@ -16,3 +16,21 @@ tests_unit_test_conformance_axes_SOURCES = tests/unit/test_conformance_axes.c
 tests_unit_test_conformance_axes_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_conformance_axes_LDADD = $(CASE_LIBS)
 TESTS += tests/unit/test_conformance_axes
+
+check_PROGRAMS += tests/unit/test_conformance_shard
+tests_unit_test_conformance_shard_SOURCES = tests/unit/test_conformance_shard.c
+tests_unit_test_conformance_shard_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_conformance_shard_LDADD = $(CASE_LIBS)
+TESTS += tests/unit/test_conformance_shard
+
+check_PROGRAMS += tests/unit/test_conformance_batch
+tests_unit_test_conformance_batch_SOURCES = tests/unit/test_conformance_batch.c
+tests_unit_test_conformance_batch_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_conformance_batch_LDADD = $(CASE_LIBS)
+TESTS += tests/unit/test_conformance_batch
+
+check_PROGRAMS += tests/unit/test_conformance_rest
+tests_unit_test_conformance_rest_SOURCES = tests/unit/test_conformance_rest.c
+tests_unit_test_conformance_rest_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_conformance_rest_LDADD = $(CASE_LIBS)
+TESTS += tests/unit/test_conformance_rest
