@@ -3,4 +3,5 @@ dist_doc_DATA += \
 	docs/DESIGN.md \
 	docs/HACKING.md \
 	docs/PATHS.md \
-	docs/SPEC.md
+	docs/SPEC.md \
+	docs/SPEC-store.md

@@ -98,6 +98,16 @@ static int mismatch(const struct reader *r, uint32_t object, uint64_t chunk)
 		       key, chunk, hex);
 }
 
+/* A pinned revision's blob that is not there is damage, not something that the caller may look up again. */
+static int missing(const struct reader *r)
+{
+	char key[PT_KEY_MAX + 1];
+
+	if (pt_node_key(r->repo, r->m->node, key) < 0)
+		strcpy(key, "(removed)");
+	return pt_fail(EIO, "'%s': an object of revision %" PRIu64 " is missing from the store: restore this tensor", key, r->m->revision);
+}
+
 static int engine_read(const struct reader *r, const struct pt_data_range *io, size_t count)
 {
 	uint64_t bytes = 0;
@@ -105,6 +115,8 @@ static int engine_read(const struct reader *r, const struct pt_data_range *io, s
 	int rc;
 
 	rc = pt_data_read(&r->repo->store->data, io, count);
+	if (rc == -ENOENT)
+		rc = missing(r);
 	for (i = 0; i < count; i++)
 		bytes += io[i].len;
 	pt_count(&r->repo->counters.read_bytes_moved, bytes);

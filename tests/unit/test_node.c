@@ -522,7 +522,7 @@ static int mover(void *ctx)
 
 START_TEST(racing_renames_make_no_circle)
 {
-	char name[16];
+	char name[24];
 
 	for (int i = 0; i < 8; i++) {
 		struct walking w = { .count = 0 };

@@ -211,6 +211,21 @@ START_TEST(flipped_byte_on_disk_is_found_and_named)
 }
 END_TEST
 
+START_TEST(missing_object_is_an_io_error)
+{
+	struct pt_shape shape = help_shape2(4, 4);
+	struct pt_manifest *m;
+	uint8_t buf[16];
+
+	help_store(repo, node, PT_WRITTEN_FULL, &shape, 0, 1, -1, NULL, 1);
+	m = pinned();
+	check_ok(pt_data_remove(&pt_repo_store(repo)->data, &m->objects[0].blob));
+	check_err(pt_object_read(repo, m, &(struct pt_object_range){ .len = 16, .buf = buf }, 1), EIO);
+	ck_assert_ptr_nonnull(strstr(pt_fail_sentence(), "'m/w'"));
+	unpinned(m);
+}
+END_TEST
+
 START_TEST(bit_flipped_on_the_way_is_read_again)
 {
 	struct pt_shape shape = help_shape2(2, 1 << 20);
@@ -409,6 +424,7 @@ int main(void)
 	tcase_add_test(c, incomplete_object_is_refused);
 	tcase_add_test(c, empty_and_scalar_tensors);
 	tcase_add_test(c, flipped_byte_on_disk_is_found_and_named);
+	tcase_add_test(c, missing_object_is_an_io_error);
 	tcase_add_test(c, bit_flipped_on_the_way_is_read_again);
 	tcase_add_test(c, ranges_are_exact_in_every_mode);
 	tcase_add_test(c, threads_share_what_has_been_verified);
