@@ -50,7 +50,8 @@ int pt_node_by_key(struct pt_repo *repo, const char *key, bool create, struct pt
 int pt_node_key(struct pt_repo *repo, uint64_t id, char ret_key[PT_KEY_MAX + 1]);
 /* Removes implicit directories that are empty, from this node upwards. */
 int pt_node_prune(struct pt_repo *repo, uint64_t id);
-/* Every node below `parent`, depth first; for remove-all and key listings. Keys are relative to it. */
+/* Every node below `parent`, a directory before what is in it; for remove-all (collect, then go backwards) and key listings. Keys are relative
+ * to it. Callbacks run between index accesses and may use and change the repo; 0 to go on, 1 to stop, -errno to fail. */
 typedef int pt_node_walk_fn(void *ctx, const char *key, const struct pt_node *node);
 int pt_node_walk(struct pt_repo *repo, uint64_t parent, pt_node_walk_fn *fn, void *ctx);
 
@@ -62,7 +63,8 @@ int pt_manifest_list(struct pt_repo *repo, uint64_t node, pt_manifest_list_fn *f
 typedef int pt_pending_list_fn(void *ctx, const struct pt_pending *p);
 /* node 0: those of the whole store. */
 int pt_pending_list(struct pt_repo *repo, uint64_t node, pt_pending_list_fn *fn, void *ctx);
-/* A sealed part of a pending set as a servable one-object manifest (pending = true). -ENOENT. */
+/* A sealed part of a pending set as a servable one-object manifest (pending = true): shape is that of its box, set_size 1; objects[0].part says which
+ * part of which set it is. -ENOENT. */
 int pt_pending_part(const struct pt_pending *p, int32_t rank, struct pt_manifest **ret_m);
 /* Makes the objects safe from collection while pinned, if m is still current (or still pending): -ESTALE when it is not; look again. Counted. */
 int pt_manifest_pin(struct pt_repo *repo, struct pt_manifest *m);
@@ -103,7 +105,9 @@ void pt_part_done(struct pt_part *part);
 /* Adds the part to its pending set, or commits the revision that it completes, in one durable batch; retried by itself on races.
  * Set identity: (node, scope, written, size, dim, dtype, step, split, global shape - without the split extent for TP_SHARD). A part of a rank already pending
  * replaces it. Sets of one commit at once. put: -EEXIST when (node, scope) has a revision already (pending siblings never matter).
- * -EINVAL: TP shards whose other dims, or whose dtypes, disagree never mix: they are different sets. On success *part is emptied. */
+ * TP shards whose other dims, or whose dtypes, disagree never mix: they are different sets. An unset split counts as balanced; for TP shards the
+ * rule that their extents follow is found out. On success *part is emptied. -EINVAL: the part makes no sense, or the set cannot be one tensor;
+ * -ENOENT, -ENOTDIR: the node; -EBUSY: races without end. */
 int pt_commit_part(struct pt_repo *repo, uint64_t node, struct pt_part *part, bool put, struct pt_published *ret_published);
 /* Waits until (node, scope) has a revision > after or timeout. -ETIMEDOUT. */
 int pt_manifest_wait(struct pt_repo *repo, uint64_t node, const char *scope, uint64_t after, int64_t timeout_ns, struct pt_manifest **ret_m);
@@ -131,7 +135,7 @@ int pt_object_writer_append(struct pt_object_writer *w, const void *data, uint64
  * -EINVAL when bytes are missing. The blob stays pinned by this process until pt_commit_part or pt_object_discard. Consumes w, also on failure. */
 int pt_object_writer_seal(struct pt_object_writer *w, struct pt_part *part);
 void pt_object_writer_abort(struct pt_object_writer *w);                /* NULL is fine */
-/* Gives up a sealed, unpublished object. */
+/* Gives up a sealed, unpublished object (for plain contents: a part whose object.blob is set). Nothing to do for a part that was published. */
 void pt_object_discard(struct pt_repo *repo, struct pt_part *part);
 /* Ordinary contents: any bytes, as a PT_BLOB_PLAIN. Same rules (the blob is pinned until pt_node_update or pt_node_create takes it, or discard). */
 int pt_plain_writer_create(struct pt_repo *repo, struct pt_object_writer **ret_w);

@@ -188,6 +188,29 @@ START_TEST(idle_pending_sets_expire)
 }
 END_TEST
 
+START_TEST(memory_store_keeps_the_same_rules)
+{
+	struct pt_shape shape = help_shape2(20, 20);
+	struct pt_repo *mem = help_open("mem:1M", NULL, &keen);
+	struct pt_manifest *m;
+	struct pt_part part;
+
+	node = help_key(mem, "w");
+	help_store(mem, node, PT_WRITTEN_FULL, &shape, 0, 1, -1, NULL, 1);
+	check_ok(pt_manifest_get(mem, node, "", &m));
+	check_ok(pt_manifest_pin(mem, m));
+	help_part(mem, PT_WRITTEN_FULL, PT_DTYPE_U8, &shape, 0, 1, -1, NULL, 1, &part);
+	ck_assert_int_eq(upsert_and_collect(mem), 10);
+	help_check_bytes(mem, m, 1);
+	pt_manifest_unpin(mem, m);
+	pt_manifest_unref(m);
+	ck_assert_int_eq(collect(mem), 1);
+	pt_object_discard(mem, &part);
+	ck_assert_uint_eq(help_blobs(mem), 1);
+	pt_repo_close(mem);
+}
+END_TEST
+
 static int reader_loop(struct pt_repo *mine)
 {
 	struct pt_manifest *m;
@@ -337,6 +360,7 @@ int main(void)
 	tcase_add_test(c, what_dead_writers_leave_is_swept_and_what_live_ones_hold_is_not);
 	tcase_add_test(c, orphans_younger_than_the_grace_stay);
 	tcase_add_test(c, idle_pending_sets_expire);
+	tcase_add_test(c, memory_store_keeps_the_same_rules);
 	tcase_add_test(c, readers_collectors_and_a_writer_at_once);
 	tcase_add_test(c, crash_before_any_index_operation);
 	tcase_add_test(c, crash_after_any_index_change);
