@@ -22,7 +22,8 @@
 struct blob {
 	struct pt_refmap_node node;             /* first; in sealed or staged */
 	uint64_t users;                         /* the map's and readers'; under the store's lock */
-	uint64_t bytes;                         /* sealed: the size; staged: the end of what was written */
+	uint64_t bytes;                         /* sealed: the size; staged: the end of what was written; changed under both locks */
+	pthread_mutex_t lock;                   /* data and room while staged; taken before the store's */
 	uint64_t room;                          /* of data */
 	uint8_t *data;
 	int64_t mtime_ns;
@@ -89,6 +90,7 @@ static int data_grow(struct blob *b, uint64_t need)
 static void blob_free(struct blob *b)
 {
 	data_free(b->data, b->room);
+	pthread_mutex_destroy(&b->lock);
 	free(b);
 }
 
@@ -136,6 +138,7 @@ static void memory_create(void *h, const struct pt_blob_ref *ref, uint64_t size_
 	if (rc == 0) {
 		b->node.ref = *ref;
 		b->users = 1;
+		pthread_mutex_init(&b->lock, NULL);
 		b->mtime_ns = pt_time_now_ns();
 		pt_refmap_insert(&m->staged, &b->node);
 	}
@@ -143,27 +146,36 @@ static void memory_create(void *h, const struct pt_blob_ref *ref, uint64_t size_
 	/* The hint spares copies later; without memory for it the writes say so. */
 	if (rc == 0) {
 		if (size_hint >= MAP_MIN)
-			data_grow(b, size_hint);
+			(void)data_grow(b, size_hint);
 		*ret_blob = b;
 	}
 	pt_done_call(done, rc);
 }
 
-/* Accounts for the blob reaching `end` and gives it room, under the lock: writers of one blob may be many. */
+/* Accounts for the blob reaching `end` and gives it room. With the blob's lock held. */
 static int reach_locked(struct memory *m, struct blob *b, uint64_t end)
 {
+	uint64_t more = end > b->bytes ? end - b->bytes : 0;
+	bool fits;
 	int rc;
 
-	if (end <= b->bytes)
+	if (!more)
 		return 0;
-	if (end - b->bytes > m->capacity - m->used)
+	pthread_mutex_lock(&m->lock);
+	fits = more <= m->capacity - m->used;
+	if (fits)
+		m->used += more;
+	pthread_mutex_unlock(&m->lock);
+	if (!fits)
 		return fail_full(m);
 	rc = data_grow(b, end);
-	if (rc < 0)
-		return rc;
-	m->used += end - b->bytes;
-	b->bytes = end;
-	return 0;
+	pthread_mutex_lock(&m->lock);
+	if (rc == 0)
+		b->bytes = end;
+	else
+		m->used -= more;
+	pthread_mutex_unlock(&m->lock);
+	return rc;
 }
 
 static void memory_write(void *h, void *blob, const void *buf, uint64_t len, uint64_t off, struct pt_done *done)
@@ -172,12 +184,12 @@ static void memory_write(void *h, void *blob, const void *buf, uint64_t len, uin
 	struct blob *b = blob;
 	int rc;
 
-	/* Growing may move the bytes, so the copy is made under the lock too. */
-	pthread_mutex_lock(&m->lock);
+	/* Growing may move the bytes, so writers of one blob take turns. */
+	pthread_mutex_lock(&b->lock);
 	rc = reach_locked(m, b, off + len);
 	if (rc == 0)
 		memcpy(b->data + off, buf, len);
-	pthread_mutex_unlock(&m->lock);
+	pthread_mutex_unlock(&b->lock);
 	pt_done_call(done, rc);
 }
 
@@ -198,18 +210,20 @@ static void memory_seal(void *h, void *blob, uint64_t bytes, struct pt_done *don
 	struct blob *b = blob;
 	int rc;
 
-	pthread_mutex_lock(&m->lock);
+	pthread_mutex_lock(&b->lock);
 	rc = reach_locked(m, b, bytes);
+	pthread_mutex_unlock(&b->lock);
 	if (rc == 0) {
+		pthread_mutex_lock(&m->lock);
 		m->used -= b->bytes - bytes;
 		b->bytes = bytes;
 		b->mtime_ns = pt_time_now_ns();
 		pt_refmap_remove(&m->staged, &b->node);
 		pt_refmap_insert(&m->sealed, &b->node);
-	}
-	pthread_mutex_unlock(&m->lock);
-	if (rc < 0)
+		pthread_mutex_unlock(&m->lock);
+	} else {
 		memory_abort(m, b);
+	}
 	pt_done_call(done, rc);
 }
 

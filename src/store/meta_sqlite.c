@@ -307,8 +307,9 @@ static int write_op(struct pt_sqlite_conn *c, const struct pt_meta_op *op, uint6
 	sqlite3_stmt *stmt;
 	int rc = pt_sqlite_conn_stmt(c, put ? PT_SQLITE_PUT : PT_SQLITE_DELETE, &stmt);
 
-	if (rc == 0)
-		rc = bind_blob(c, stmt, 1, op->key.data, op->key.len);
+	if (rc < 0)
+		return rc;
+	rc = bind_blob(c, stmt, 1, op->key.data, op->key.len);
 	if (rc == 0 && put) {
 		uint64_t hash = pt_sqlite_record_hash(op->key.data, op->key.len, version, op->value, op->value_len);
 
