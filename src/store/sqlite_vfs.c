@@ -36,20 +36,35 @@ static int file_close(sqlite3_file *f)
 	return below(f)->pMethods->xClose(below(f));
 }
 
-/* Reads below 512 bytes look at the header only: what matters in it is read again with its page. */
+/* Reads a whole page and checks its sum. SQLite would take what is missing of it for zeros. */
+static int read_page(sqlite3_file *f, uint8_t *page, sqlite3_int64 off)
+{
+	int rc = below(f)->pMethods->xRead(below(f), page, PT_SQLITE_PAGE, off);
+
+	if (rc == SQLITE_IOERR_SHORT_READ)
+		return SQLITE_CORRUPT;
+	if (rc == SQLITE_OK && page_sum(page, (uint64_t)off) != pt_get_le64(page + PT_SQLITE_PAGE - PT_SQLITE_RESERVE))
+		return SQLITE_IOERR_DATA;
+	return rc;
+}
+
+/* SQLite reads whole pages but for two things: the header of the first page, of which what matters is read again with its
+ * page; and, since 3.45, the part that it needs of a page that continues a large record (SQLITE_DIRECT_OVERFLOW_READ). */
 static int file_read(sqlite3_file *f, void *buf, int len, sqlite3_int64 off)
 {
+	uint8_t page[PT_SQLITE_PAGE];
+	int at = (int)(off % PT_SQLITE_PAGE);
 	int rc;
 
-	if (len >= 512 && (len != PT_SQLITE_PAGE || off % PT_SQLITE_PAGE))
+	if (len == PT_SQLITE_PAGE && at == 0)
+		return read_page(f, buf, off);
+	if (off < PT_SQLITE_PAGE && len < 512)
+		return below(f)->pMethods->xRead(below(f), buf, len, off);
+	if (len > PT_SQLITE_PAGE - at)
 		return SQLITE_CORRUPT;
-	rc = below(f)->pMethods->xRead(below(f), buf, len, off);
-	/* SQLite would take what is missing of a page for zeros. */
-	if (rc == SQLITE_IOERR_SHORT_READ && len == PT_SQLITE_PAGE)
-		return SQLITE_CORRUPT;
-	if (rc == SQLITE_OK && len == PT_SQLITE_PAGE &&
-	    page_sum(buf, (uint64_t)off) != pt_get_le64((uint8_t *)buf + PT_SQLITE_PAGE - PT_SQLITE_RESERVE))
-		return SQLITE_IOERR_DATA;
+	rc = read_page(f, page, off - at);
+	if (rc == SQLITE_OK)
+		memcpy(buf, page + at, (size_t)len);
 	return rc;
 }
 
