@@ -70,7 +70,7 @@ static int check_filesystem(const char *dir)
 	struct statfs fs;
 
 	if (statfs(dir, &fs) < 0)
-		return pt_fail(errno, "cannot look at the filesystem of %s: %s", dir, strerror(errno));
+		return errno == ENOENT ? 0 : pt_fail(errno, "cannot look at the filesystem of %s: %s", dir, strerror(errno));
 	name = network_name((long)fs.f_type);
 	if (name)
 		return pt_fail(ENOTSUP, "%s is on %s, where several machines would corrupt a store; use a local filesystem, or force it if only this machine uses it",
@@ -152,23 +152,30 @@ static int check_new(const char *dir)
 /* The directory there and fit for a store; makes it if that is asked. */
 static int prepare_dir(const char *dir, const char *index, const struct pt_store_options *o)
 {
+	bool made = false;
 	struct stat st;
 	int rc;
 
+	/* The filesystem first: one without its server answers nothing else. */
+	rc = o->force ? 0 : check_filesystem(dir);
+	if (rc < 0)
+		return rc;
 	if (stat(dir, &st) < 0) {
 		if (errno != ENOENT)
 			return pt_fail(errno, "cannot look at the store %s: %s", dir, strerror(errno));
 		if (!o->create || o->read_only)
 			return pt_fail(ENOENT, "there is no store at %s; make it by opening it for writing with creation allowed", dir);
-		if (mkdir(dir, 0750) < 0 && errno != EEXIST)
+		made = mkdir(dir, 0750) == 0;
+		if (!made && errno != EEXIST)
 			return pt_fail(errno, "cannot make the store %s: %s", dir, strerror(errno));
+		rc = o->force ? 0 : check_filesystem(dir);
+		if (rc < 0) {
+			if (made)
+				rmdir(dir);
+			return rc;
+		}
 	} else if (!S_ISDIR(st.st_mode)) {
 		return pt_fail(ENOTDIR, "%s is not a directory; a store is one", dir);
-	}
-	if (!o->force) {
-		rc = check_filesystem(dir);
-		if (rc < 0)
-			return rc;
 	}
 	if (stat(index, &st) == 0)
 		return 0;

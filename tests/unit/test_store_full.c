@@ -1,6 +1,6 @@
-/* tests/unit/test_store_full.c - a dir: store on a filesystem that is full, or read-only.
+/* tests/unit/test_store_full.c - a dir: store on a filesystem that is full, read-only, or not local.
  *
- * Mounts a small tmpfs in a mount namespace of its own, so that nothing is left behind; that needs root or user namespaces. */
+ * Mounts a small tmpfs in a mount namespace of its own, so that nothing is left behind; that needs root. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -24,7 +24,7 @@ static void require_tmpfs(void)
 {
 	const char *why = NULL;
 
-	if (unshare(CLONE_NEWNS) < 0 && unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0)
+	if (unshare(CLONE_NEWNS) < 0)
 		why = "no mount namespace";
 	else if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 || mount("tmpfs", dir, "tmpfs", 0, TMPFS_BYTES) < 0)
 		why = "no tmpfs";
@@ -244,6 +244,28 @@ START_TEST(a_store_on_a_read_only_filesystem_can_be_read)
 }
 END_TEST
 
+START_TEST(a_store_on_fuse_is_refused_unless_forced)
+{
+	struct pt_store_options force = { .create = true, .force = true, .faults = "" };
+	struct pt_store *other;
+	char *at = path_in(dir, "fuse"), options[100];
+	int fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+
+	/* A mount that nobody serves, of another user: it tells its kind and refuses all else. Without the device there is none. */
+	if (fd >= 0 && mkdir(at, 0700) == 0) {
+		snprintf(options, sizeof(options), "fd=%d,rootmode=40000,user_id=%d,group_id=%d", fd, (int)getuid() + 1, (int)getgid());
+		MUST(mount("test", at, "fuse", 0, options) == 0);
+		MUST_FAIL(ENOTSUP, pt_store_open(at, &create, &other));
+		ck_assert_ptr_nonnull(strstr(pt_fail_sentence(), "FUSE"));
+		MUST_FAIL(EACCES, pt_store_open(at, &force, &other));
+		MUST(umount2(at, MNT_DETACH) == 0);
+		rmdir(at);
+	}
+	close(fd);
+	free(at);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tcase = tcase_create("full disk");
@@ -262,6 +284,7 @@ int main(void)
 	tcase_add_test(tcase, a_disk_full_of_objects_can_be_emptied);
 	tcase_add_test(tcase, a_snapshot_that_does_not_fit_leaves_nothing);
 	tcase_add_test(tcase, a_store_on_a_read_only_filesystem_can_be_read);
+	tcase_add_test(tcase, a_store_on_fuse_is_refused_unless_forced);
 	rc = run_suite("store: full disk", &tcase, 1);
 	umount2(dir, MNT_DETACH);
 	rmdir(dir);
