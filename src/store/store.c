@@ -6,7 +6,7 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
-#include <limits.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -16,6 +16,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/io.h"
 #include "base/size.h"
 #include "store/fault.h"
 
@@ -76,6 +77,24 @@ static int check_filesystem(const char *dir)
 		return pt_fail(ENOTSUP, "%s is on %s, where several machines would corrupt a store; use a local filesystem, or force it if only this machine uses it",
 			       dir, name);
 	return 0;
+}
+
+/* A new directory lasts once the one that holds it is synced. */
+static int sync_parent(const char *dir)
+{
+	char *parent = pt_asprintf("%s/..", dir);
+	int fd, rc;
+
+	if (!parent)
+		return pt_fail_nomem();
+	fd = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	rc = fd < 0 ? -errno : pt_io_fsync_dir(fd);
+	if (rc < 0)
+		pt_fail(-rc, "cannot sync the directory that holds the store %s: %s", dir, strerror(-rc));
+	if (fd >= 0)
+		close(fd);
+	free(parent);
+	return rc;
 }
 
 static bool is_ours(const char *name)
@@ -169,6 +188,8 @@ static int prepare_dir(const char *dir, const char *index, const struct pt_store
 		if (!made && errno != EEXIST)
 			return pt_fail(errno, "cannot make the store %s: %s", dir, strerror(errno));
 		rc = o->force ? 0 : check_filesystem(dir);
+		if (rc == 0)
+			rc = sync_parent(dir);
 		if (rc < 0) {
 			if (made)
 				rmdir(dir);
