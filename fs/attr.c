@@ -205,7 +205,7 @@ void pt_fs_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set
 			rc = view_setattr(fs, i, attr, to_set, fuse_req_ctx(req)->pid);
 			break;
 		case PT_FS_WRITER:
-			rc = pt_fs_writer_setattr(i, attr, to_set);
+			rc = pt_fs_writer_setattr(fs, i, attr, to_set);
 			break;
 		case PT_FS_FILE:
 			if (to_set & ~(FUSE_SET_ATTR_SIZE | FUSE_SET_ATTR_CTIME))

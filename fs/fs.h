@@ -54,6 +54,7 @@ struct pt_fs_inode {
 	uint64_t refs;                  /* ours: handles, intents, requests; table_lock */
 	uint64_t generation;
 	enum pt_fs_kind kind;
+	atomic_bool made;               /* an axis directory that somebody made with mkdir (caller.c) */
 	uint64_t stamp;                 /* views: of revision and box, or PT_FS_STAMP_NONE for a placeholder; writers: unique; else 0 */
 	uint64_t node;                  /* namespace node: its own, or that of the key it is below */
 	pthread_mutex_t lock;           /* view, writer and file state */
@@ -86,6 +87,8 @@ enum pt_fs_op {
 	PT_FS_OP_FSYNC, PT_FS_OP_READDIR, PT_FS_OP_STATFS, PT_FS_OP_XATTR, PT_FS_OP_COUNT
 };
 
+#define PT_FS_MKDIR_SLOTS 1024
+
 struct pt_fs {
 	const struct pt_fs_options *options;
 	struct pt_store *store;         /* owned by repo */
@@ -110,6 +113,8 @@ struct pt_fs {
 	struct pt_fs_intents *intents;
 	struct pt_fs_errors *errors;
 	struct pt_fs_gc *gc;
+	atomic_bool read_ahead_set;
+	atomic_uint_fast64_t mkdir_tids[PT_FS_MKDIR_SLOTS];    /* a bit a thread that has made a directory (caller.c) */
 	struct pt_fs_counters counters;
 };
 
@@ -177,8 +182,17 @@ void pt_fs_intent_hold(struct pt_fs *fs, pid_t tid, struct pt_fs_inode *view);  
 void pt_fs_intent_end(struct pt_fs *fs, uint64_t node, const char *dir, const char *name, const struct pt_fs_inode *writer);
 void pt_fs_intents_tick(struct pt_fs *fs);
 
+/* ---- caller.c ---- */
+void pt_fs_caller_made_dir(struct pt_fs *fs, pid_t tid);
+/* The thread is inside mkdir(2), and has made directories in this mount before. */
+bool pt_fs_caller_makes_dir(struct pt_fs *fs, pid_t tid);
+/* The thread is inside open(2) with O_CREAT and O_EXCL. */
+bool pt_fs_caller_excludes(pid_t tid);
+
 /* ---- lookup.c ---- */
 void pt_fs_lookup(fuse_req_t req, fuse_ino_t parent, const char *name);
+/* The inode of an axis or partition directory; a reference. */
+int pt_fs_axis_inode(struct pt_fs *fs, struct pt_fs_inode *parent, const struct pt_path_name *n, const char *name, struct pt_fs_inode **ret_inode);
 /* -ENOTDIR unless inode is a directory that names can be made in; on success the (node, dir) that names below it hang on. */
 int pt_fs_dir_of(const struct pt_fs_inode *dir, uint64_t *ret_node, const char **ret_dir);
 /* Component of an ordinary name in a directory. -EINVAL, -EPERM: the name means something else (sentence). */
@@ -252,8 +266,9 @@ int pt_fs_view_setattr(struct pt_fs *fs, struct pt_fs_inode *inode, const struct
 /* ---- writer.c ---- */
 int pt_fs_writer_create(struct pt_fs *fs, uint64_t node, const char *dir, const char *name, struct pt_fs_inode **ret_inode);
 void pt_fs_writer_done(struct pt_fs *fs, struct pt_fs_inode *inode);
-/* Opens for writing: checks the request (-EACCES, -EINVAL). random: reads and out-of-order writes are wanted (O_RDWR). */
-int pt_fs_writer_open(struct pt_fs *fs, struct pt_fs_inode *inode, bool random, uint32_t mode, uint32_t uid, uint32_t gid);
+/* Opens for writing: checks the request (-EACCES, -EINVAL). flags: of open(2); O_RDWR wants reads and out-of-order writes, without O_TRUNC and
+ * O_CREAT attributes that are set before any byte go to the present revision (touch). */
+int pt_fs_writer_open(struct pt_fs *fs, struct pt_fs_inode *inode, int flags, uint32_t mode, uint32_t uid, uint32_t gid);
 /* The open writer of this name, or NULL; a reference. */
 struct pt_fs_inode *pt_fs_writer_find(struct pt_fs *fs, uint64_t node, const char *dir, const char *name);
 /* Its name was unlinked: nothing will be published. */
@@ -267,7 +282,7 @@ int pt_fs_writer_flush(struct pt_fs *fs, struct pt_fs_inode *inode, pid_t tid);
 int pt_fs_writer_fsync(struct pt_fs *fs, struct pt_fs_inode *inode);
 void pt_fs_writer_release(struct pt_fs *fs, struct pt_fs_inode *inode);
 void pt_fs_writer_stat(struct pt_fs_inode *inode, struct stat *st);
-int pt_fs_writer_setattr(struct pt_fs_inode *inode, const struct stat *attr, int to_set);
+int pt_fs_writer_setattr(struct pt_fs *fs, struct pt_fs_inode *inode, const struct stat *attr, int to_set);
 /* dtype (name) or shape (text) of a bin stream that has not begun; the other NULL. */
 int pt_fs_writer_hint(struct pt_fs *fs, struct pt_fs_inode *inode, const char *dtype, const char *shape);
 /* Feeds a whole file (spool descriptor, or blob when fd < 0) into a new upload for a view name and publishes it. Keeps the upload for later attributes. */
@@ -318,6 +333,8 @@ const char *pt_fs_control_name(size_t index);                                   
 int pt_fs_info_text(struct pt_fs *fs, const struct pt_fs_inode *inode, struct pt_buf *out);
 
 /* ---- gc.c, session.c ---- */
+/* Once, at the first request: the answer to INIT lowers what was set before. */
+void pt_fs_read_ahead_set(struct pt_fs *fs);
 int pt_fs_gc_start(struct pt_fs *fs);
 void pt_fs_gc_stop(struct pt_fs *fs);
 void pt_fs_gc_poke(struct pt_fs *fs);                                   /* something was superseded or removed */

@@ -2,6 +2,7 @@
 bin_PROGRAMS += fs/ptiofs
 fs_ptiofs_SOURCES = \
 	fs/attr.c \
+	fs/caller.c \
 	fs/control.c \
 	fs/dir.c \
 	fs/errors.c \

@@ -106,6 +106,11 @@ static int lookup_view(struct pt_fs *fs, struct pt_fs_inode *parent, const char 
 			return -ENOENT;
 		}
 	}
+	if (!r.listed && pt_fs_caller_excludes(tid)) {
+		pt_fs_resolved_done(&r);
+		pt_fail_clear();
+		return -ENOENT;
+	}
 	rc = pt_fs_view_inode(fs, node, dir, name, &r, &i);
 	pt_fs_resolved_done(&r);
 	if (rc < 0)
@@ -117,7 +122,7 @@ static int lookup_view(struct pt_fs *fs, struct pt_fs_inode *parent, const char 
 	return 0;
 }
 
-static int lookup_axis(struct pt_fs *fs, struct pt_fs_inode *parent, const struct pt_path_name *n, const char *name, struct pt_fs_inode **ret_inode)
+int pt_fs_axis_inode(struct pt_fs *fs, struct pt_fs_inode *parent, const struct pt_path_name *n, const char *name, struct pt_fs_inode **ret_inode)
 {
 	char dir[PT_TREE_DIR_MAX];
 	struct pt_request base;
@@ -138,6 +143,32 @@ static int lookup_axis(struct pt_fs *fs, struct pt_fs_inode *parent, const struc
 		dir[len++] = '/';
 	strcpy(dir + len, name);
 	return pt_fs_inode_get(fs, PT_FS_AXIS, parent->node, dir, "", 0, ret_inode);
+}
+
+static int something(void *ctx, const char *name, uint64_t id, enum pt_node_kind kind)
+{
+	(void)name;
+	(void)id;
+	(void)kind;
+	*(bool *)ctx = true;
+	return 1;
+}
+
+static int lookup_axis(struct pt_fs *fs, struct pt_fs_inode *parent, const struct pt_path_name *n, const char *name, pid_t tid,
+		       struct pt_fs_inode **ret_inode)
+{
+	bool some = false;
+	int rc;
+
+	rc = pt_fs_axis_inode(fs, parent, n, name, ret_inode);
+	if (rc < 0 || atomic_load(&(*ret_inode)->made) || !pt_fs_caller_makes_dir(fs, tid))
+		return rc;
+	rc = pt_tree_list(fs->repo, (*ret_inode)->node, (*ret_inode)->dir, false, something, &some);
+	if (rc == 0 && !some)
+		rc = -ENOENT;
+	if (rc < 0)
+		pt_fs_inode_unref(fs, *ret_inode);
+	return rc;
 }
 
 static int lookup_plain(struct pt_fs *fs, struct pt_fs_inode *parent, const struct pt_path_name *n, struct pt_fs_inode **ret_inode)
@@ -177,7 +208,7 @@ static int lookup(struct pt_fs *fs, struct pt_fs_inode *parent, const char *name
 	switch (n.kind) {
 	case PT_PATH_AXIS:
 	case PT_PATH_PARTITION:
-		return lookup_axis(fs, parent, &n, name, ret_inode);
+		return lookup_axis(fs, parent, &n, name, tid, ret_inode);
 	case PT_PATH_VIEW:
 		return lookup_view(fs, parent, name, tid, ret_inode);
 	case PT_PATH_INFO:
@@ -202,6 +233,7 @@ void pt_fs_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 	int rc;
 
 	pt_fail_clear();
+	pt_fs_read_ahead_set(fs);
 	atomic_fetch_add(&fs->counters.ops[PT_FS_OP_LOOKUP], 1);
 	rc = lookup(fs, dir, name, fuse_req_ctx(req)->pid, &i);
 	if (rc == -ENOENT)

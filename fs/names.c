@@ -45,18 +45,28 @@ void pt_fs_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mod
 	struct pt_fs *fs = pt_fs_of(req);
 	struct pt_fs_inode *dir = pt_fs_inode(fs, parent);
 	char key[PT_KEY_MAX + 1];
+	struct pt_fs_inode *axis;
 	struct pt_path_name n;
 	int rc = 0;
 
 	pt_fail_clear();
 	atomic_fetch_add(&fs->counters.ops[PT_FS_OP_MKDIR], 1);
-	if (pt_path_classify(name, &n) == 0 && (n.kind == PT_PATH_AXIS || n.kind == PT_PATH_PARTITION))
-		rc = dir->node == PT_NODE_ROOT ? pt_fail(EINVAL, "%s at the top of the mount belongs to no key: make a directory for the key first", name)
-					       : -EEXIST;
-	else if (dir->kind == PT_FS_AXIS)
+	pt_fs_caller_made_dir(fs, fuse_req_ctx(req)->pid);
+	if (pt_path_classify(name, &n) == 0 && (n.kind == PT_PATH_AXIS || n.kind == PT_PATH_PARTITION)) {
+		if (dir->node == PT_NODE_ROOT)
+			rc = pt_fail(EINVAL, "%s at the top of the mount belongs to no key: make a directory for the key first", name);
+		else
+			rc = pt_fs_axis_inode(fs, dir, &n, name, &axis);
+		if (rc == 0) {
+			atomic_store(&axis->made, true);
+			pt_fs_reply_entry(req, axis);
+			return;
+		}
+	} else if (dir->kind == PT_FS_AXIS) {
 		rc = pt_fail(EPERM, "directories cannot be made inside an axis directory: make the key first, the axes come last");
-	else if (pt_node_key(fs->repo, dir->node, key) == 0 && strlen(key) + 1 + strlen(n.component) > PT_KEY_MAX + !key[0])
+	} else if (pt_node_key(fs->repo, dir->node, key) == 0 && strlen(key) + 1 + strlen(n.component) > PT_KEY_MAX + !key[0]) {
 		rc = pt_fail(ENAMETOOLONG, "the key would be longer than %d bytes", PT_KEY_MAX);
+	}
 	if (rc < 0)
 		pt_fs_fail(req, rc, dir, name, "mkdir");
 	else
@@ -248,6 +258,7 @@ void pt_fs_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
 	struct pt_fs *fs = pt_fs_of(req);
 	struct pt_fs_inode *dir = pt_fs_inode(fs, parent);
 	char component[PT_NAME_MAX + 1];
+	struct pt_fs_inode *axis;
 	struct pt_path_name n;
 	int rc;
 
@@ -255,7 +266,12 @@ void pt_fs_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
 	atomic_fetch_add(&fs->counters.ops[PT_FS_OP_RMDIR], 1);
 	rc = pt_path_classify(name, &n);
 	if (rc == 0 && (n.kind == PT_PATH_AXIS || n.kind == PT_PATH_PARTITION)) {
-		fuse_reply_err(req, 0); /* always exists; what it lists goes when that is removed */
+		/* Always exists; what it lists goes when that is removed. */
+		if (pt_fs_axis_inode(fs, dir, &n, name, &axis) == 0) {
+			atomic_store(&axis->made, false);
+			pt_fs_inode_unref(fs, axis);
+		}
+		fuse_reply_err(req, 0);
 		return;
 	}
 	if (rc == 0)

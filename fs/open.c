@@ -121,7 +121,7 @@ static int open_writer(struct pt_fs *fs, struct pt_fs_inode *i, const struct fus
 		rc = pt_fs_intent_write(fs, ctx->pid, i->node, i->dir, i->name);
 		return rc < 0 ? rc : -ESTALE;
 	}
-	rc = pt_fs_writer_open(fs, i, acc == O_RDWR, 0644, ctx->uid, ctx->gid);
+	rc = pt_fs_writer_open(fs, i, fi->flags, 0644, ctx->uid, ctx->gid);
 	if (rc == 0)
 		pt_fs_intent_end(fs, i->node, i->dir, i->name, i);
 	fi->direct_io = acc == O_WRONLY;        /* nothing can map it; bytes come in the order and size they are written */
@@ -200,7 +200,7 @@ static int create_view(struct pt_fs *fs, struct pt_fs_inode *dir, const char *na
 	rc = pt_fs_writer_create(fs, dir->node, dir->dir, name, &i);
 	if (rc < 0)
 		return rc;
-	rc = pt_fs_writer_open(fs, i, (fi->flags & O_ACCMODE) == O_RDWR, mode, ctx->uid, ctx->gid);
+	rc = pt_fs_writer_open(fs, i, fi->flags | O_CREAT, mode, ctx->uid, ctx->gid);
 	if (rc < 0) {
 		pt_fs_inode_unref(fs, i);
 		return rc;

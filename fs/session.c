@@ -93,8 +93,8 @@ const struct fuse_lowlevel_ops pt_fs_ops = {
 	.removexattr = pt_fs_removexattr,
 };
 
-/* Best effort: the kernel offers 128 KiB and lets the INIT reply only lower it. Found without a stat of the mount, which nobody serves yet. */
-static void read_ahead_set(const char *mountpoint)
+/* Best effort: the kernel offers 128 KiB and lets the INIT reply only lower it. Found without a stat of the mount, which would wait for us. */
+static void read_ahead_write(const char *mountpoint)
 {
 	char line[4096], path[128], at[4096];
 	unsigned major_id, minor_id;
@@ -115,6 +115,12 @@ static void read_ahead_set(const char *mountpoint)
 		close(fd);
 	}
 	fclose(f);
+}
+
+void pt_fs_read_ahead_set(struct pt_fs *fs)
+{
+	if (!atomic_load_explicit(&fs->read_ahead_set, memory_order_relaxed) && !atomic_exchange(&fs->read_ahead_set, true))
+		read_ahead_write(fs->options->mountpoint);
 }
 
 static int store_open(struct pt_fs *fs)
@@ -167,36 +173,36 @@ static int loop(struct pt_fs *fs)
 	return rc < 0 ? pt_fail(-rc, "the connection to the kernel failed: %s", strerror(-rc)) : 0;
 }
 
-static int serve(struct pt_fs *fs, struct fuse_args *args, void (*ready)(void *ctx), void *ctx)
+/* Before the store is opened, so that a wrong option makes none. */
+static int session_make(struct pt_fs *fs, struct fuse_args *args)
 {
-	const struct pt_fs_options *o = fs->options;
-	int rc;
+	int rc = args_add(args, fs->options);
 
-	rc = args_add(args, o);
 	if (rc < 0)
 		return rc;
 	fs->session = fuse_session_new(args, &pt_fs_ops, sizeof(pt_fs_ops), fs);
 	if (!fs->session)
 		return pt_fail(EINVAL, "libfuse refused the mount options (its message is above; ptiofs -h lists what ptiofs knows)");
-	rc = -1;
-	if (fuse_set_signal_handlers(fs->session) < 0) {
-		rc = pt_fail(EIO, "cannot set signal handlers");
-		goto destroy;
-	}
+	return 0;
+}
+
+static int serve(struct pt_fs *fs, void (*ready)(void *ctx), void *ctx)
+{
+	const struct pt_fs_options *o = fs->options;
+	int rc;
+
+	if (fuse_set_signal_handlers(fs->session) < 0)
+		return pt_fail(EIO, "cannot set signal handlers");
 	if (fuse_session_mount(fs->session, o->mountpoint) < 0) {
 		rc = pt_fail(EIO, "cannot mount on %s (the reason is above; /dev/fuse and fusermount3 are needed, and allow_other needs "
 			     "user_allow_other in /etc/fuse.conf unless you are root)", o->mountpoint);
 		goto signals;
 	}
-	read_ahead_set(o->mountpoint);
 	ready(ctx);
 	rc = loop(fs);
 	fuse_session_unmount(fs->session);
 signals:
 	fuse_remove_signal_handlers(fs->session);
-destroy:
-	fuse_session_destroy(fs->session);
-	fs->session = NULL;
 	return rc;
 }
 
@@ -210,7 +216,9 @@ int pt_fs_run(const struct pt_fs_options *options, struct fuse_args *args, void 
 	fs->options = options;
 	fs->started_ns = pt_time_now_ns();
 	pthread_mutex_init(&fs->writers_lock, NULL);
-	rc = store_open(fs);
+	rc = session_make(fs, args);
+	if (rc == 0)
+		rc = store_open(fs);
 	if (rc == 0)
 		rc = pt_fs_errors_init(fs);
 	if (rc == 0)
@@ -220,7 +228,9 @@ int pt_fs_run(const struct pt_fs_options *options, struct fuse_args *args, void 
 	if (rc == 0)
 		rc = pt_fs_gc_start(fs);
 	if (rc == 0)
-		rc = serve(fs, args, ready, ctx);
+		rc = serve(fs, ready, ctx);
+	if (fs->session)
+		fuse_session_destroy(fs->session);
 	pt_fs_gc_stop(fs);
 	pt_fs_intents_done(fs);
 	pt_fs_table_done(fs);

@@ -6,6 +6,7 @@
 #include "fs.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +32,7 @@ struct pt_fs_writer {
 	bool abandoned;                 /* unlinked: what is still written goes nowhere */
 	struct pt_parse_hint hint;
 	struct pt_fs_source attrs;      /* mode, uid, gid, mtime_ns */
+	bool touches;                   /* opened without O_TRUNC: before any byte it stands for the present revision */
 	int spool;                      /* -1: a stream */
 	bool dirty;                     /* spool: changed since it was parsed */
 };
@@ -139,7 +141,7 @@ static void hint_from_node(struct pt_fs *fs, struct pt_fs_writer *w)
 	pt_node_done(&n);
 }
 
-int pt_fs_writer_open(struct pt_fs *fs, struct pt_fs_inode *inode, bool random, uint32_t mode, uint32_t uid, uint32_t gid)
+int pt_fs_writer_open(struct pt_fs *fs, struct pt_fs_inode *inode, int flags, uint32_t mode, uint32_t uid, uint32_t gid)
 {
 	struct pt_fs_writer *w = inode->writer;
 	bool first;
@@ -152,7 +154,8 @@ int pt_fs_writer_open(struct pt_fs *fs, struct pt_fs_inode *inode, bool random, 
 		w->attrs.gid = gid;
 		hint_from_node(fs, w);
 		rc = writer_start(fs, w);
-		if (rc == 0 && random && w->spool < 0)
+		w->touches = !(flags & (O_TRUNC | O_CREAT));
+		if (rc == 0 && (flags & O_ACCMODE) == O_RDWR && w->spool < 0)
 			rc = pt_fs_spool_create(fs, &w->spool);
 	}
 	pthread_mutex_unlock(&inode->lock);
@@ -469,12 +472,35 @@ void pt_fs_writer_stat(struct pt_fs_inode *inode, struct stat *st)
 	pthread_mutex_unlock(&inode->lock);
 }
 
-int pt_fs_writer_setattr(struct pt_fs_inode *inode, const struct stat *attr, int to_set)
+/* touch and chmod through a descriptor that has written nothing. */
+static int touch_present(struct pt_fs *fs, struct pt_fs_inode *inode, const struct stat *attr, int to_set)
+{
+	struct pt_fs_resolved r;
+	struct pt_fs_inode *view;
+	int rc;
+
+	rc = pt_fs_view_resolve(fs, inode->node, inode->dir, inode->name, &r);
+	if (rc < 0)
+		return rc == -ENOENT ? 0 : rc;
+	rc = pt_fs_view_inode(fs, inode->node, inode->dir, inode->name, &r, &view);
+	pt_fs_resolved_done(&r);
+	if (rc < 0)
+		return rc;
+	rc = pt_fs_view_setattr(fs, view, attr, to_set);
+	pt_fs_inode_unref(fs, view);
+	return rc;
+}
+
+int pt_fs_writer_setattr(struct pt_fs *fs, struct pt_fs_inode *inode, const struct stat *attr, int to_set)
 {
 	struct pt_fs_writer *w = inode->writer;
 	struct pt_fs_source *a = &w->attrs;
+	bool touches;
 	int rc = 0;
 
+	to_set &= FUSE_SET_ATTR_MODE | FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID | FUSE_SET_ATTR_MTIME | FUSE_SET_ATTR_MTIME_NOW;
+	if (!to_set)
+		return 0;
 	pthread_mutex_lock(&inode->lock);
 	if (to_set & FUSE_SET_ATTR_MODE)
 		a->mode = attr->st_mode & 07777;
@@ -483,9 +509,12 @@ int pt_fs_writer_setattr(struct pt_fs_inode *inode, const struct stat *attr, int
 	if (to_set & FUSE_SET_ATTR_GID)
 		a->gid = attr->st_gid;
 	a->mtime_ns = pt_fs_setattr_mtime(attr, to_set, a->mtime_ns);
-	if (w->upload)
+	if (w->upload && !w->abandoned)
 		rc = pt_upload_set_attrs(w->upload, a->mode, a->uid, a->gid, a->mtime_ns);
+	touches = w->touches && w->pos == 0 && w->truncated == 0 && !w->published;
 	pthread_mutex_unlock(&inode->lock);
+	if (rc == 0 && touches)
+		rc = touch_present(fs, inode, attr, to_set);
 	return rc == -ESTALE ? 0 : rc;
 }
 

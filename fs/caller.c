@@ -1,0 +1,79 @@
+/* fs/caller.c - which system call a thread waits in: only where a look-up cannot be answered rightly without knowing.
+ *
+ * mkdir(2) and open(2) with O_EXCL of something that a look-up has found fail in the kernel before anybody is asked. But axis directories always exist
+ * to stat and to path walks, and views that are computed, or wait for other parts, are found though nothing is stored under their names; cp -r,
+ * copytree and tar make all that they copy. So a look-up on behalf of such a call finds nothing where nothing is listed (DECISIONS 21), and the
+ * MKDIR or CREATE that follows succeeds. Where /proc does not tell (another pid namespace, no right to trace), such calls say EEXIST. */
+#include "fs.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* The number and first three arguments of the call that the thread is in; number -1 when unknown. */
+struct call {
+	long number;
+	unsigned long arg[3];
+};
+
+static struct call call_of(pid_t tid)
+{
+	struct call c = { .number = -1 };
+	char path[64], text[160], *p;
+	ssize_t n;
+	int fd, i;
+
+	snprintf(path, sizeof(path), "/proc/%d/syscall", (int)tid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return c;
+	n = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	if (n <= 0 || text[0] < '0' || text[0] > '9')
+		return c;
+	text[n] = '\0';
+	c.number = strtol(text, &p, 10);
+	for (i = 0; i < 3; i++)
+		c.arg[i] = strtoul(p, &p, 16);
+	return c;
+}
+
+static uint32_t slot(pid_t tid)
+{
+	return (uint32_t)tid % (PT_FS_MKDIR_SLOTS * 64);
+}
+
+void pt_fs_caller_made_dir(struct pt_fs *fs, pid_t tid)
+{
+	atomic_fetch_or(&fs->mkdir_tids[slot(tid) / 64], (uint64_t)1 << slot(tid) % 64);
+}
+
+bool pt_fs_caller_makes_dir(struct pt_fs *fs, pid_t tid)
+{
+	struct call c;
+
+	/* Path walks cross axis directories all the time: threads that have made no directory here are not asked. */
+	if (!(atomic_load(&fs->mkdir_tids[slot(tid) / 64]) & (uint64_t)1 << slot(tid) % 64))
+		return false;
+	c = call_of(tid);
+#ifdef SYS_mkdir
+	if (c.number == SYS_mkdir)
+		return true;
+#endif
+	return c.number == SYS_mkdirat;
+}
+
+bool pt_fs_caller_excludes(pid_t tid)
+{
+	const unsigned long want = O_CREAT | O_EXCL;
+	struct call c = call_of(tid);
+
+#ifdef SYS_open
+	if (c.number == SYS_open)
+		return (c.arg[1] & want) == want;
+#endif
+	return c.number == SYS_openat && (c.arg[2] & want) == want;
+}
