@@ -34,3 +34,15 @@ tests_unit_test_conformance_rest_SOURCES = tests/unit/test_conformance_rest.c
 tests_unit_test_conformance_rest_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_conformance_rest_LDADD = $(CASE_LIBS)
 TESTS += tests/unit/test_conformance_rest
+
+check_PROGRAMS += tests/unit/test_conformance_bytes
+tests_unit_test_conformance_bytes_SOURCES = tests/unit/test_conformance_bytes.c
+tests_unit_test_conformance_bytes_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_conformance_bytes_LDADD = $(CASE_LIBS)
+TESTS += tests/unit/test_conformance_bytes
+
+check_PROGRAMS += tests/unit/test_matrix
+tests_unit_test_matrix_SOURCES = tests/unit/test_matrix.c
+tests_unit_test_matrix_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_matrix_LDADD = $(CASE_LIBS)
+TESTS += tests/unit/test_matrix
