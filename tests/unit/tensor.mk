@@ -4,6 +4,7 @@ check_LIBRARIES += tests/lib/libcase.a
 tests_lib_libcase_a_SOURCES = tests/lib/case.c tests/lib/case.h
 tests_lib_libcase_a_CPPFLAGS = $(UNIT_CPPFLAGS)
 CASE_LIBS = tests/lib/libcase.a $(UNIT_LIBS)
+EXTRA_DIST += tests/lib/tensor_help.h
 
 check_PROGRAMS += tests/unit/test_conformance_full
 tests_unit_test_conformance_full_SOURCES = tests/unit/test_conformance_full.c
@@ -46,3 +47,21 @@ tests_unit_test_matrix_SOURCES = tests/unit/test_matrix.c
 tests_unit_test_matrix_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_matrix_LDADD = $(CASE_LIBS)
 TESTS += tests/unit/test_matrix
+
+check_PROGRAMS += tests/unit/test_slice
+tests_unit_test_slice_SOURCES = tests/unit/test_slice.c
+tests_unit_test_slice_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_slice_LDADD = $(UNIT_LIBS)
+TESTS += tests/unit/test_slice
+
+check_PROGRAMS += tests/unit/test_request
+tests_unit_test_request_SOURCES = tests/unit/test_request.c
+tests_unit_test_request_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_request_LDADD = $(UNIT_LIBS)
+TESTS += tests/unit/test_request
+
+check_PROGRAMS += tests/unit/test_view
+tests_unit_test_view_SOURCES = tests/unit/test_view.c
+tests_unit_test_view_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_view_LDADD = $(UNIT_LIBS)
+TESTS += tests/unit/test_view
