@@ -337,7 +337,8 @@ static int end_of_file(struct pt_upload *u)
 	if (!u->parser)
 		return pt_fail(EIO, "the tensor is not complete: %llu of %llu bytes came", (unsigned long long)u->slice.pos, (unsigned long long)u->slice.total);
 	if (pt_parser_fed(u->parser) && pt_parser_format(u->parser) == PT_FORMAT_COUNT)
-		return pt_fail(EIO, "the file ended after %llu bytes, too few to tell what it is", (unsigned long long)pt_parser_fed(u->parser));
+		return pt_fail(EIO, "the file ended after %llu bytes that are no tensor file's first; to write plain payload bytes set user.ptio.dtype and "
+			       "user.ptio.shape first", (unsigned long long)pt_parser_fed(u->parser));
 	rc = pt_parser_end(u->parser);
 	if (!rc && !pt_upload_complete(u))
 		rc = pt_fail(EIO, "the file ended before its tensor was complete");

@@ -65,3 +65,15 @@ tests_unit_test_view_SOURCES = tests/unit/test_view.c
 tests_unit_test_view_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_view_LDADD = $(UNIT_LIBS)
 TESTS += tests/unit/test_view
+
+check_PROGRAMS += tests/unit/test_upload
+tests_unit_test_upload_SOURCES = tests/unit/test_upload.c
+tests_unit_test_upload_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_upload_LDADD = $(UNIT_LIBS)
+TESTS += tests/unit/test_upload
+
+check_PROGRAMS += tests/unit/test_promises
+tests_unit_test_promises_SOURCES = tests/unit/test_promises.c
+tests_unit_test_promises_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_promises_LDADD = $(CASE_LIBS)
+TESTS += tests/unit/test_promises
