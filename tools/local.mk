@@ -1,1 +1,18 @@
-# ptio, the command: bin_PROGRAMS += tools/ptio.
+# ptio, the command: one subcommand a file.
+bin_PROGRAMS += tools/ptio
+tools_ptio_SOURCES = \
+	tools/cli.c \
+	tools/cli.h \
+	tools/cmd_gc.c \
+	tools/cmd_get.c \
+	tools/cmd_ls.c \
+	tools/cmd_pending.c \
+	tools/cmd_put.c \
+	tools/cmd_rm.c \
+	tools/cmd_stat.c \
+	tools/cmd_verify.c \
+	tools/cmd_wait.c \
+	tools/main.c
+tools_ptio_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)
+tools_ptio_LDADD = libptio_core.la $(JANSSON_LIBS) -lm
+dist_man_MANS += man/ptio.1

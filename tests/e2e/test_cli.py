@@ -1,0 +1,177 @@
+"""The ptio command, beside a mount and without one."""
+import json
+import os
+import pathlib
+import subprocess
+import threading
+import time
+
+import numpy as np
+import pytest
+import torch
+
+import clients
+from clients import random_array
+from conftest import PTIO
+
+X = random_array("float32", (8, 6), 1)
+
+
+@pytest.fixture
+def ptio(scratch):
+    def run(*args, check=True, **kwargs):
+        done = subprocess.run([str(PTIO), "-s", str(scratch / "store"), *map(str, args)], capture_output=True, **kwargs)
+        if check:
+            assert done.returncode == 0, done.stderr.decode()
+        return done
+    return run
+
+
+def put(ptio, scratch, array, path, fmt="npy"):
+    return ptio("put", clients.source(array, fmt, scratch), path)
+
+
+@pytest.mark.parametrize("fmt", ("npy", "pt", "safetensors"))
+def test_put_and_get_without_a_mount(ptio, scratch, fmt):
+    put(ptio, scratch, X, "a/w/full", fmt)
+    out = scratch / "out.npy"
+    ptio("get", "-o", out, "a/w/full.npy")
+    assert clients.from_numpy(np.load(out)) == X
+    assert ptio("get", "a/w/tp=1of2,dim=0/shard.bin").stdout == X.data[len(X.data) // 2:]
+
+
+def test_what_the_command_writes_the_mount_shows_and_the_other_way_round(ptio, scratch, mnt):
+    put(ptio, scratch, X, "a/w/full")
+    assert clients.read_torch(mnt / "a" / "w" / "full", X) == X
+    clients.write_torch(X, mnt.key("b") / "writer=0of1,dim=0" / "full", scratch)
+    assert ptio("get", "b/full.bin").stdout == X.data
+
+
+def test_a_set_by_four_commands_commits_with_the_last(ptio, scratch):
+    for rank in (3, 1, 0):
+        assert b"pending" in put(ptio, scratch, X, f"w/writer={rank}of4,dim=1/full").stdout
+    failed = ptio("get", "w/full.npy", check=False)
+    assert failed.returncode == 1 and b"2" in failed.stderr
+    listed, = json.loads(ptio("pending", "--json").stdout)
+    assert (listed["key"], listed["have"], listed["missing"]) == ("w", [0, 1, 3], [2])
+    assert b"missing 2" in ptio("pending").stdout
+    assert b"revision 1" in put(ptio, scratch, X, "w/writer=2of4,dim=1/full").stdout
+    assert json.loads(ptio("pending", "--json").stdout) == []
+    assert ptio("get", "w/full.bin").stdout == X.data
+
+
+def test_a_pending_set_can_be_dropped(ptio, scratch):
+    put(ptio, scratch, X, "w/writer=0of4,dim=1/full")
+    name = json.loads(ptio("pending", "--json").stdout)[0]["set"]
+    ptio("pending", f"--drop={name}")
+    assert b"nothing" in ptio("pending").stdout
+    assert ptio("pending", f"--drop={name}", check=False).returncode == 1
+
+
+def test_wait_returns_when_the_last_part_arrives(ptio, scratch):
+    put(ptio, scratch, X, "w/writer=0of2,dim=0/full")
+    done = ptio("wait", "--complete", "--timeout=0.3", "w", check=False)
+    assert done.returncode == 3 and b"pending" in done.stderr
+    results = []
+    waiter = threading.Thread(target=lambda: results.append(ptio("wait", "--complete", "--timeout=60", "w", check=False)))
+    waiter.start()
+    time.sleep(0.3)
+    put(ptio, scratch, X, "w/writer=1of2,dim=0/full")
+    waiter.join()
+    assert results[0].returncode == 0 and b"revision 1" in results[0].stdout
+
+
+def test_ls_names_what_the_mount_lists(ptio, scratch, mnt):
+    put(ptio, scratch, X, "a/w/full")
+    for rank in range(2):
+        put(ptio, scratch, X, f"a/v/dp=1of2/tp={rank}of2,dim=1/full")
+    (mnt / "a" / "config.json").write_text("{}")
+    os.symlink("w", mnt / "a" / "latest")
+    for path in ("a", "a/w", "a/v", "a/v/dp=1of2"):
+        names = ptio("ls", path).stdout.decode().splitlines()
+        assert sorted(n.split(" -> ")[0].rstrip("/") for n in names) == sorted(os.listdir(mnt / path)), path
+    longer = ptio("ls", "-lR").stdout.decode()
+    assert "float32" in longer and "[8,6]" in longer and "a/v/dp=1of2/tp=0of2,dim=1/" in longer
+
+
+def test_stat_says_what_a_tensor_is_made_of(ptio, scratch):
+    for rank in range(2):
+        put(ptio, scratch, X, f"w/writer={rank}of2,dim=1/full")
+    info = json.loads(ptio("stat", "w").stdout)
+    assert (info["key"], info["dtype"], info["shape"], info["complete"]) == ("w", "float32", [8, 6], True)
+    assert len(info["scopes"][0]["objects"]) == 2
+
+
+def test_rm_removes_a_scope_a_tensor_a_tree(ptio, scratch):
+    for name in ("a/b/w/full", "a/b/w/dp=0of2/full", "a/c/full"):
+        put(ptio, scratch, X, name)
+    ptio("rm", "a/b/w/dp=0of2")
+    assert ptio("get", "a/b/w/dp=0of2/full.bin", check=False).returncode == 1
+    assert ptio("get", "a/b/w/full.bin").stdout == X.data
+    assert ptio("rm", "a/b", check=False).returncode == 1
+    ptio("rm", "-r", "a/b")
+    assert ptio("ls", "a").stdout == b"c/\n"
+    ptio("rm", "a/c")
+    assert ptio("ls").stdout == b""
+    assert ptio("rm", "a/c", check=False).returncode == 1
+    ptio("rm", "-f", "a/c")
+    ptio("gc")
+    assert not [p for p in (scratch / "store" / "objects").rglob("*") if p.is_file()]
+
+
+def test_gc_keeps_what_a_reader_holds(ptio, scratch, mnt):
+    put(ptio, scratch, X, "w/full")
+    with open(mnt / "w" / "full.bin", "rb", buffering=0) as f:
+        assert f.read(8) == X.data[:8]
+        put(ptio, scratch, random_array("float32", (8, 6), 2), "w/full")
+        assert b"kept 1" in ptio("gc").stdout
+        assert f.read() == X.data[8:]
+    deadline = time.monotonic() + 20        # RELEASE comes after close() has returned
+    while b"removed 1 objects" not in ptio("gc").stdout:
+        if len([p for p in (scratch / "store" / "objects").rglob("*") if p.is_file()]) == 1:
+            break       # the mount's own collector was first
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def test_verify_names_the_damaged_object(ptio, scratch):
+    put(ptio, scratch, X, "good/full")
+    put(ptio, scratch, random_array("uint8", (3 << 20,), 2), "bad/full")
+    assert b"0 damaged" in ptio("verify").stdout
+    path = max((scratch / "store" / "objects").rglob("*.safetensors"), key=lambda p: p.stat().st_size)
+    with open(path, "r+b") as f:
+        f.seek(1 << 20)
+        byte = f.read(1)
+        f.seek(1 << 20)
+        f.write(bytes([byte[0] ^ 1]))
+    failed = ptio("verify", check=False)
+    assert failed.returncode == 1 and b"1 damaged" in failed.stdout and b"bad" in failed.stderr and b"good" not in failed.stderr
+
+
+def test_ordinary_files_go_in_and_out(ptio, scratch, mnt):
+    data = os.urandom(5 << 20)
+    (scratch / "f").write_bytes(data)
+    ptio("put", scratch / "f", "dir/tokenizer.json")
+    assert ptio("get", "dir/tokenizer.json").stdout == data
+    assert (mnt / "dir" / "tokenizer.json").read_bytes() == data
+
+
+def test_put_reads_standard_input_and_no_replace_refuses(ptio, scratch):
+    ptio("put", "-", "w/full", input=clients.file_bytes(X, "npy"))
+    done = ptio("put", "-n", "-", "w/full", input=clients.file_bytes(X, "npy"), check=False)
+    assert done.returncode == 1 and b"exist" in done.stderr.lower()
+    ptio("put", "--dtype=int16", "--shape=3,2", "-", "raw/full.bin", input=b"\1\0\2\0\3\0\4\0\5\0\6\0")
+    assert np.frombuffer(ptio("get", "raw/full.bin").stdout, "<i2").tolist() == [1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize("args,code", ((["nope"], 2), (["get"], 2), (["get", "a/full"], 1), (["put", "/does/not/exist", "a/full"], 1), (["wait", "a"], 2),
+                                       (["get", "a/tp=4of4/shard"], 1), ([], 2)))
+def test_wrong_use_says_what_to_do(ptio, args, code):
+    done = ptio(*args, check=False)
+    assert done.returncode == code and done.stderr
+
+
+def test_without_a_store_it_says_how_to_name_one():
+    env = {k: v for k, v in os.environ.items() if k != "PTIO_STORE"}
+    done = subprocess.run([str(PTIO), "ls"], capture_output=True, env=env)
+    assert done.returncode == 1 and b"PTIO_STORE" in done.stderr

@@ -1,0 +1,156 @@
+/* tools/cmd_get.c - ptio get: the bytes of a view in a format, or of an ordinary file. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/size.h"
+#include "tools/cli.h"
+
+#define GET_WINDOW (4 * PT_MIB)
+
+static int write_all(int fd, const uint8_t *data, uint64_t len)
+{
+	while (len > 0) {
+		ssize_t n = write(fd, data, len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return pt_fail(errno, "cannot write the output: %s", strerror(errno));
+		data += n;
+		len -= (uint64_t)n;
+	}
+	return 0;
+}
+
+static int get_view(struct cli *cli, const struct cli_target *t, int fd, uint8_t *window)
+{
+	struct pt_view *view = NULL;
+	struct pt_vfile *file = NULL;
+	struct pt_request req;
+	const char *slash = strrchr(t->path.key, '/');
+	enum pt_format format = t->path.format == PT_FORMAT_COUNT ? PT_FORMAT_PT : t->path.format;
+	int rc;
+
+	cli_target_request(t, &req);
+	/* A writer may commit between the look-up and the pin: look again. */
+	do {
+		pt_view_unref(view);
+		view = NULL;
+		rc = pt_view_resolve(cli->repo, t->node.id, &req, &view);
+		if (rc < 0)
+			return rc;
+		rc = pt_view_pin(view);
+	} while (rc == -ESTALE);
+	if (rc < 0)
+		goto unref;
+	rc = pt_vfile_create(view, format, slash ? slash + 1 : t->path.key, &file);
+	if (rc < 0)
+		goto unpin;
+	for (uint64_t off = 0; rc == 0 && off < pt_vfile_size(file);) {
+		int64_t n = pt_vfile_read(file, window, GET_WINDOW, off);
+
+		if (n <= 0) {
+			rc = n < 0 ? (int)n : pt_fail(EIO, "the view ended before its size");
+			break;
+		}
+		rc = write_all(fd, window, (uint64_t)n);
+		off += (uint64_t)n;
+	}
+	pt_vfile_free(file);
+unpin:
+	pt_view_unpin(view);
+unref:
+	pt_view_unref(view);
+	return rc;
+}
+
+static int get_plain(struct cli *cli, const struct pt_node *node, int fd, uint8_t *window)
+{
+	struct pt_data *data = &pt_repo_store(cli->repo)->data;
+	int rc = 0;
+
+	if (node->size == 0 || pt_id_is_zero(&node->blob.id))
+		return 0;
+	rc = pt_data_pin(data, &node->blob, 1);
+	if (rc < 0)
+		return rc;
+	for (uint64_t off = 0; rc == 0 && off < node->size;) {
+		struct pt_data_range range = { .blob = node->blob, .off = off, .len = pt_size_min(GET_WINDOW, node->size - off), .buf = window };
+
+		rc = pt_data_read(data, &range, 1);
+		if (rc == 0)
+			rc = write_all(fd, window, range.len);
+		off += range.len;
+	}
+	pt_data_unpin(data, &node->blob, 1);
+	return rc;
+}
+
+int cmd_get(struct cli *cli, int argc, char **argv)
+{
+	static const struct option options[] = { { "output", required_argument, NULL, 'o' }, { NULL, 0, NULL, 0 } };
+	const char *output = "-";
+	char *temp = NULL;
+	uint8_t *window = NULL;
+	struct cli_target t;
+	int opt, fd = STDOUT_FILENO, rc, status = CLI_FAILED;
+
+	while ((opt = getopt_long(argc, argv, "o:", options, NULL)) != -1) {
+		if (opt != 'o')
+			return cli_usage("get");
+		output = optarg;
+	}
+	if (optind + 1 != argc)
+		return cli_usage("get");
+	if (cli_open(cli, false, 0) != CLI_OK || cli_target_parse(cli, argv[optind], false, &t) != CLI_OK)
+		return CLI_FAILED;
+	if (!t.found) {
+		cli_fail(-ENOENT, "%s: no such key", argv[optind]);
+		goto done;
+	}
+	if (t.node.kind == PT_NODE_DIR && !t.path.has_view) {
+		cli_fail(-EISDIR, "%s: is a directory; name a view, such as %s/full.npy", argv[optind], argv[optind]);
+		goto done;
+	}
+	window = pt_malloc(GET_WINDOW);
+	if (!window) {
+		cli_fail(-ENOMEM, "get");
+		goto done;
+	}
+	if (strcmp(output, "-") != 0) {
+		/* Beside the target, then renamed: a half-written file never has its name. */
+		temp = pt_asprintf("%s.ptio-%d", output, (int)getpid());
+		fd = temp ? open(temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666) : -1;
+		if (fd < 0) {
+			pt_fail_clear();
+			cli_fail(-errno, "%s", output);
+			goto done;
+		}
+	}
+	pt_fail_clear();
+	if (t.node.kind == PT_NODE_DIR)
+		rc = get_view(cli, &t, fd, window);
+	else if (t.node.kind == PT_NODE_FILE)
+		rc = get_plain(cli, &t.node, fd, window);
+	else
+		rc = pt_fail(EINVAL, "is a symbolic link to %s", t.node.target ? t.node.target : "");
+	if (fd != STDOUT_FILENO) {
+		if (close(fd) < 0 && rc == 0)
+			rc = pt_fail(errno, "cannot close the output: %s", strerror(errno));
+		if (rc == 0 && rename(temp, output) < 0)
+			rc = pt_fail(errno, "cannot rename onto %s: %s", output, strerror(errno));
+		if (rc < 0)
+			unlink(temp);
+	}
+	status = rc < 0 ? cli_fail(rc, "%s", argv[optind]) : CLI_OK;
+done:
+	free(temp);
+	free(window);
+	cli_target_done(&t);
+	return status;
+}

@@ -1,0 +1,46 @@
+/* tools/cmd_stat.c - ptio stat: what is known of a tensor, or of a file, as JSON. */
+#include <errno.h>
+
+#include "tools/cli.h"
+
+int cmd_stat(struct cli *cli, int argc, char **argv)
+{
+	int status = CLI_OK;
+
+	if (getopt_long(argc, argv, "", NULL, NULL) != -1 || optind >= argc)
+		return cli_usage("stat");
+	if (cli_open(cli, false, 0) != CLI_OK)
+		return CLI_FAILED;
+	for (int i = optind; i < argc; i++) {
+		struct pt_buf json = PT_BUF_INIT;
+		struct cli_target t;
+		struct pt_request req;
+		int rc;
+
+		if (cli_target_parse(cli, argv[i], false, &t) != CLI_OK) {
+			status = CLI_FAILED;
+			continue;
+		}
+		if (!t.found) {
+			status = cli_fail(-ENOENT, "%s: no such key", argv[i]);
+			continue;
+		}
+		if (t.node.kind == PT_NODE_DIR) {
+			cli_target_request(&t, &req);
+			rc = pt_tensor_info_json(cli->repo, t.node.id, t.path.has_layout ? &req : NULL, &json);
+			if (rc < 0)
+				status = cli_fail(rc, "%s", argv[i]);
+			else
+				fwrite(json.data, 1, json.len, stdout);
+		} else {
+			char when[32];
+
+			printf("{\"key\": \"%s\", \"kind\": \"%s\", \"size\": %llu, \"modified\": \"%s\"}\n", argv[i],
+			       t.node.kind == PT_NODE_SYMLINK ? "symlink" : "file", (unsigned long long)t.node.size,
+			       cli_time(t.node.mtime_ns, when));
+		}
+		pt_buf_done(&json);
+		cli_target_done(&t);
+	}
+	return status;
+}
