@@ -78,7 +78,7 @@ int main(int argc, char **argv)
 			cli.force = true;
 			break;
 		case 'V':
-			printf("ptio %s\n", PTIO_VERSION_STRING);
+			printf("ptio %s\n", ptio_version());
 			return CLI_OK;
 		case 'h':
 			print_usage(stdout);
