@@ -2,7 +2,9 @@
 EXTRA_DIST += \
 	tests/e2e/clients.py \
 	tests/e2e/conftest.py \
+	tests/e2e/pytest.ini \
 	tests/e2e/test_checkpoint.py \
+	tests/e2e/test_cli.py \
 	tests/e2e/test_crash.py \
 	tests/e2e/test_edges.py \
 	tests/e2e/test_formats.py \

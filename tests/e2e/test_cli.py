@@ -1,14 +1,12 @@
 """The ptio command, beside a mount and without one."""
 import json
 import os
-import pathlib
 import subprocess
 import threading
 import time
 
 import numpy as np
 import pytest
-import torch
 
 import clients
 from clients import random_array

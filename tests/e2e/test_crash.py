@@ -1,6 +1,5 @@
 """The worst day: kill -9 of the driver at any moment, damaged stores, bounded memory."""
 import os
-import pathlib
 import subprocess
 import threading
 import time
@@ -75,6 +74,8 @@ def test_a_damaged_object_is_an_error_not_data(mounts, scratch):
     assert verify.returncode != 0 and "w" in verify.stdout + verify.stderr
 
 
+@pytest.mark.slow
+@pytest.mark.nosan
 def test_memory_stays_bounded_with_a_sparse_file_of_20_gib(mounts, scratch):
     mount = mounts()
     total = 20 << 30

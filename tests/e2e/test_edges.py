@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import clients
-from clients import Array, cut, random_array, shard_range
+from clients import cut, random_array, shard_range
 
 ALL = ["bool", "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float16", "bfloat16", "float32", "float64", "complex64",
        "complex128", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu", "float4_e2m1fn_x2"]
@@ -15,6 +15,8 @@ SHAPES = [(), (1,), (7,), (0,), (0, 3), (3, 0, 2), (5, 3), (1, 1, 1, 1), (2, 3, 
 
 
 def can(how, dtype):
+    if dtype == "float4_e2m1fn_x2" and how in ("get_slice", "np_load", "np_mmap", "obj"):
+        return False            # safetensors' own get_slice does not know that torch counts pairs
     if how in ("np_load", "np_mmap"):
         return dtype in clients.NUMPY or dtype in clients.NPY_VOID
     if how in ("load_file", "get_slice"):
@@ -31,6 +33,8 @@ def same(got, want):
 @pytest.mark.parametrize("dtype", ALL)
 def test_every_dtype_and_shape_comes_back_by_every_client(mnt, dtype):
     for index, shape in enumerate(SHAPES):
+        if dtype == "float4_e2m1fn_x2" and shape == ():
+            continue            # two values in no dimension: neither safetensors nor ptio has a shape for it
         x = random_array(dtype, shape, index)
         key = mnt.key(f"{dtype}/{index}")
         clients.write_torch(x, key / "full", None)
@@ -138,6 +142,7 @@ def test_a_key_of_1024_bytes(mnt):
         os.mkdir(mnt / ("z" * 256))
 
 
+@pytest.mark.slow
 def test_more_than_4_gib_sparse(mnt, scratch):
     """5 GiB and 3 bytes, with marks on either side of 4 GiB, sliced on the way in."""
     total = (5 << 30) + 3

@@ -7,6 +7,7 @@ import subprocess
 import time
 
 import numpy as np
+import pytest
 import torch
 
 import clients
@@ -88,6 +89,7 @@ def reader(root, number, seconds, results):
         results.put((count, len(seen), repr(e)))
 
 
+@pytest.mark.slow
 def test_no_reader_ever_sees_a_mix_while_writers_publish_for_a_minute(mnt):
     root = mnt.key("policy/w")
     torch.save(torch.full((8, 4096), -1.0), root / "full")
