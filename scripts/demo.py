@@ -100,7 +100,7 @@ def main():
     objects, on_disk = stored_bytes(store)
     moved = meter.step()
     print(f"   offered by the writers  {size(WRITERS * total)}\n   stored                  {size(on_disk)} in {objects} objects, headers included\n"
-          f"   payload                 {size(moved.get('ptio_stored_bytes_total', 0))}: every byte once")
+          f"   payload                 {size(moved.get('ptio_store_bytes_stored_total', 0))}: every byte once")
 
     names = sorted(tensors)
     name = next(n for n in names if n.endswith("query.weight"))
@@ -115,8 +115,8 @@ def main():
 
     def report(what, verdict):
         step = meter.step()
-        print(f"   {what:<58} {verdict:>9}   asked {size(step.get('ptio_read_bytes_asked_total', 0)):>10}"
-              f"   moved {size(step.get('ptio_read_bytes_moved_total', 0)):>10}")
+        print(f"   {what:<58} {verdict:>9}   asked {size(step.get('ptio_store_read_bytes_asked_total', 0)):>10}"
+              f"   moved {size(step.get('ptio_store_read_bytes_moved_total', 0)):>10}")
 
     got = np.load(key / "tp=1of4,dim=0" / "shard.npy")
     report("np.load  tp=1of4,dim=0/shard.npy", check("npy", got, whole[96:192]))

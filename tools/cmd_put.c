@@ -195,8 +195,11 @@ int cmd_put(struct cli *cli, int argc, char **argv)
 		if (path.format == PT_FORMAT_BIN)
 			uo.format = PT_FORMAT_BIN;
 		rc = put_view(cli, &t, fd, &uo, window);
-		if (rc < 0)
-			pt_node_prune(cli->repo, t.node.id);
+		if (rc < 0) {
+			status = cli_fail(rc, "%s", text);
+			pt_node_prune(cli->repo, t.node.id);    /* what the look-up made, if it is empty */
+			goto done;
+		}
 	} else if (path.has_layout || path.key[0] == '\0') {
 		rc = pt_fail(EISDIR, "is a directory; name a view in it, such as %s/full", text);
 	} else {
