@@ -204,7 +204,7 @@ static int choose(struct pt_parser *p, enum pt_sniff s)
 	return feed_ops(p, p->head, p->head_len);
 }
 
-/* A described bin that is shorter than what recognition may ask for is complete with its last byte. */
+/* Are the bytes so far all that a described bin has? */
 static bool bin_is_here(const struct pt_parser *p)
 {
 	uint64_t bytes;
@@ -224,7 +224,8 @@ static int feed(struct pt_parser *p, const uint8_t *data, uint64_t len)
 		else
 			p->head[p->head_len++] = 0;
 		len--;
-		s = pt_format_sniff(p->head, p->head_len, bin_is_here(p) || p->head_len == sizeof(p->head));
+		/* A described bin that is shorter than recognition needs is told from the beginning of another format at the end only. */
+		s = pt_format_sniff(p->head, p->head_len, p->head_len == sizeof(p->head));
 		if (s == PT_SNIFF_MORE)
 			continue;
 		rc = choose(p, s);

@@ -82,9 +82,11 @@ static void hint_from_revision(struct pt_upload *u)
 	if (pt_view_info(v)->complete) {
 		if (hint->dtype == PT_DTYPE_INVALID)
 			hint->dtype = pt_view_info(v)->dtype;
-		if (!hint->has_shape)
+		/* The shape makes plain bytes a tensor, which only a name that says bin asks for; under another name they are a mistake. */
+		if (!hint->has_shape && u->options.format == PT_FORMAT_BIN) {
 			hint->shape = pt_view_info(v)->shape;
-		hint->has_shape = true;
+			hint->has_shape = true;
+		}
 	}
 	pt_view_unref(v);
 }

@@ -123,6 +123,6 @@ def test_data_files_are_safetensors_files_of_their_own(stored, tensors):
     for path in (stored / "objects").rglob("*.safetensors"):
         with safe_open(path, "pt") as f:
             assert list(f.keys()) == ["tensor"]
-            assert f.metadata()["key"].startswith("minilm/")
+            assert f.metadata()["ptio.key"].startswith("minilm/")
             total += len(clients.from_torch(f.get_tensor("tensor")).data)
     assert total == sum(len(t.data) for t in tensors.values())

@@ -247,6 +247,23 @@ def test_writers_of_one_key_at_once_leave_one_of_them_whole(mnt, w, scratch):
     assert clients.read_torch(w / "full", X) in arrays
 
 
+@pytest.mark.parametrize("shape", ((3,), (1,), (0,), (2, 2), (128,)))
+def test_a_small_tensor_is_written_over_and_over(mnt, shape):
+    """Its payload is shorter than what tells one format from another."""
+    key = mnt.key("small")
+    for step in range(3):
+        x = random_array("float32", shape, step)
+        for write in (clients.write_torch, clients.write_numpy, clients.write_safetensors):
+            write(x, key / "full", None)
+            assert clients.read_torch(key / "full", x) == x
+
+
+def test_plain_bytes_are_no_tensor_unless_the_name_says_bin(mnt, w):
+    with pytest.raises(OSError):
+        (w / "full").write_bytes(bytes(len(OLD.data)))
+    kept(mnt, w)
+
+
 def test_the_file_xattr_says_why(mnt, w):
     with pytest.raises(OSError):
         (w / "full").write_bytes(b"GGUF" + bytes(600))

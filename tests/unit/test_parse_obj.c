@@ -89,8 +89,8 @@ START_TEST(plain_bytes_need_dtype_and_shape_and_exactly_their_size)
 }
 END_TEST
 
-/* Recognition may want more bytes than a small tensor has. */
-START_TEST(small_plain_tensors_complete_with_their_last_byte)
+/* Recognition may want more bytes than a small tensor has: until the end it may still be the beginning of another format. */
+START_TEST(small_plain_tensors_are_told_from_other_formats)
 {
 	struct pt_parse_hint hint = { .dtype = PT_DTYPE_U8, .has_shape = true, .shape = shape_of(1, 3) };
 	struct pt_parse_sink sink;
@@ -101,9 +101,22 @@ START_TEST(small_plain_tensors_complete_with_their_last_byte)
 	sink = seen_sink(&s);
 	ck_assert_int_eq(pt_parser_create(PT_FORMAT_COUNT, &sink, &hint, &p), 0);
 	ck_assert_int_eq(pt_parser_feed(p, "NOO", 3), 0);
+	ck_assert(!pt_parser_complete(p));
+	ck_assert_int_eq(pt_parser_end(p), 0);
 	ck_assert(pt_parser_complete(p));
 	ck_assert_int_eq(pt_parser_format(p), PT_FORMAT_BIN);
 	ck_assert_uint_eq(pt_parser_fed(p), 3);
+	pt_parser_free(p);
+	seen_done(&s);
+	ck_assert_int_eq(parse_all(PT_FORMAT_COUNT, &hint, "xyz", 3, 1, &s), 0);
+	seen_done(&s);
+	hint.shape = shape_of(1, 8);
+	memset(&s, 0, sizeof(s));
+	sink = seen_sink(&s);
+	ck_assert_int_eq(pt_parser_create(PT_FORMAT_COUNT, &sink, &hint, &p), 0);
+	ck_assert_int_eq(pt_parser_feed(p, "\x93NUMPY\1", 7), 0);
+	ck_assert_int_eq(pt_parser_feed(p, "\0v", 2), 0);
+	ck_assert_int_eq(pt_parser_format(p), PT_FORMAT_NPY);
 	pt_parser_free(p);
 	seen_done(&s);
 	hint.shape = shape_of(1, 0);
@@ -212,7 +225,7 @@ int main(void)
 	tcase_add_test(tc, object_comes_in_pieces);
 	tcase_add_test(tc, empty_object_is_complete_with_its_header);
 	tcase_add_test(tc, plain_bytes_need_dtype_and_shape_and_exactly_their_size);
-	tcase_add_test(tc, small_plain_tensors_complete_with_their_last_byte);
+	tcase_add_test(tc, small_plain_tensors_are_told_from_other_formats);
 	tcase_add_test(tc, a_forced_bin_may_look_like_anything);
 	tcase_add_test(tc, other_files_are_refused_by_name);
 	tcase_add_test(tc, an_error_of_the_sink_is_held_with_its_sentence);
