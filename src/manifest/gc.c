@@ -6,6 +6,7 @@
  *    that it was decided upon, so of two collectors one wins, and somebody who takes a new reference meanwhile makes it fail.
  * 3. Only then the blob is removed. A crash before leaves a sealed blob without a record: an orphan (step 5). The other order would leave, for a moment, an
  *    object record, which a new manifest might take a reference on, without its bytes.
+ *    A container's objects enter a garbage record of their own in the batch that drops the container's last reference.
  * Pins: step 2 asks for pins after it has read the garbage record; pin.c says why that suffices. Pinned blobs wait in their garbage record.
  * 4. Staged blobs of writers that have died are dropped by the engine, which knows who lives.
  * 5. Orphans: sealed blobs that are older than a grace, not pinned, and have no record. Pins are asked for first and records looked up second: a writer pins before
@@ -19,7 +20,8 @@
 #include "base/io.h"
 #include "manifest/internal.h"
 
-#define GROUP 24                        /* blobs a batch: at most 4 operations each, and 3 more */
+#define GROUP 16                        /* blobs a batch: at most 7 operations each, and 3 more */
+#define ROUNDS_MAX 4                    /* containers' objects become garbage of the next round */
 
 /* ---- keys of garbage records ---- */
 struct ids {
@@ -43,6 +45,7 @@ static int collect_id(void *ctx, const void *key, size_t key_len, const void *va
 struct pass {
 	struct pt_repo *repo;
 	struct pt_gc_stats *stats;
+	bool again;                     /* a container went, and left garbage of its own */
 };
 
 struct group {
@@ -62,6 +65,31 @@ static bool seen_before(const struct pt_blob_ref *refs, size_t index)
 		if (!pt_id_compare(&refs[i].id, &refs[index].id))
 			return true;
 	return false;
+}
+
+/* What a container refers to becomes garbage with it. 1: it referred to something. */
+static int release_refs(struct pass *pass, struct pt_batch *batch, struct group *group, const struct pt_id *id)
+{
+	struct pt_buf *value = &group->value[group->value_count];
+	struct pt_rkey key;
+	struct pt_id garbage;
+	uint64_t version;
+	int rc;
+
+	pt_rkey_refs(&key, id);
+	pt_buf_reset(value);
+	rc = pt_rec_get(pass->repo, &key, value, &version);
+	if (rc < 0 || !version)
+		return rc;
+	rc = pt_id_random(&garbage);
+	if (rc < 0)
+		return rc;
+	pt_batch_compare(batch, &key, version);
+	pt_batch_delete(batch, &key);
+	pt_rkey_garbage(&key, &garbage);
+	pt_batch_put(batch, &key, value);
+	group->value_count++;
+	return 1;
 }
 
 /* Adds what becomes of one blob. 1: it leaves the garbage record, 0: it stays there. */
@@ -93,6 +121,10 @@ static int decide(struct pass *pass, struct pt_batch *batch, struct group *group
 	pt_batch_delete(batch, &key);
 	pt_rkey_hashes(&key, &ref->id);
 	pt_batch_delete(batch, &key);
+	rc = rec.kind == PT_BLOB_PLAIN ? release_refs(pass, batch, group, &ref->id) : 0;
+	if (rc < 0)
+		return rc;
+	pass->again = pass->again || rc;
 	group->ref[group->count] = *ref;
 	group->bytes[group->count] = rec.bytes;
 	group->count++;
@@ -323,13 +355,16 @@ int pt_gc_run(struct pt_repo *repo, struct pt_gc_stats *ret_stats)
 {
 	struct pt_gc_stats stats = { 0 };
 	struct pass pass = { .repo = repo, .stats = &stats };
-	int rc;
+	int rc, round = 0;
 
 	if (repo->store->read_only)
 		return pt_fail(EROFS, "the store is open read-only");
 	rc = pt_pending_list(repo, 0, expire_one, &pass);
-	if (!rc)
-		rc = collect_garbage(&pass);
+	do {
+		pass.again = false;
+		if (!rc)
+			rc = collect_garbage(&pass);
+	} while (!rc && pass.again && ++round < ROUNDS_MAX);
 	if (!rc)
 		rc = pt_data_sweep(&repo->store->data, &stats.staged_removed);
 	if (!rc)

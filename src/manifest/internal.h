@@ -76,6 +76,11 @@ int pt_name_check(const char *name);
 int pt_entry_get(struct pt_repo *repo, uint64_t parent, const char *name, struct pt_entry *ret_entry, uint64_t *ret_version);
 /* Puts the time of the last change of a directory's entries, without compare; value is the caller's buffer. */
 void pt_node_changed(struct pt_batch *b, uint64_t node, struct pt_buf *value);
+/* Takes a reference on a blob in the batch. *ret_new: nobody referred to it before, so its writer's pin can go once the batch holds. */
+int pt_node_blob_take(struct pt_repo *repo, struct pt_batch *b, const struct pt_blob_ref *ref, uint64_t bytes, struct pt_buf *value, bool *ret_new);
+/* pt_node_update with a blob of blob_bytes, and what extra adds to the batch (118 operations at most). */
+typedef void pt_node_extra_fn(void *ctx, struct pt_batch *batch);
+int pt_node_update_with(struct pt_repo *repo, struct pt_node *node, uint64_t blob_bytes, pt_node_extra_fn *extra, void *ctx);
 /* -ENOTEMPTY while the directory has children, revisions or pending sets. */
 int pt_node_check_empty(struct pt_repo *repo, uint64_t node);
 /* Adds the removal of a node's own records (checked to be as read); its blob goes to the garbage list. */

@@ -79,6 +79,12 @@ void pt_rkey_hashes(struct pt_rkey *ret_key, const struct pt_id *id)
 	key_bytes(ret_key, id->b, sizeof(id->b));
 }
 
+void pt_rkey_refs(struct pt_rkey *ret_key, const struct pt_id *id)
+{
+	key_start(ret_key, 'r');
+	key_bytes(ret_key, id->b, sizeof(id->b));
+}
+
 void pt_rkey_garbage(struct pt_rkey *ret_key, const struct pt_id *id)
 {
 	key_start(ret_key, 'x');

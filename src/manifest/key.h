@@ -29,6 +29,8 @@ void pt_rkey_manifest(struct pt_rkey *ret_key, uint64_t node, const char *scope)
 void pt_rkey_pending(struct pt_rkey *ret_key, uint64_t node, const char *scope, const struct pt_hash128 *identity);
 void pt_rkey_blob(struct pt_rkey *ret_key, const struct pt_id *id);
 void pt_rkey_hashes(struct pt_rkey *ret_key, const struct pt_id *id);
+/* What a container's blob refers to. */
+void pt_rkey_refs(struct pt_rkey *ret_key, const struct pt_id *id);
 /* id NULL: the prefix of all. */
 void pt_rkey_garbage(struct pt_rkey *ret_key, const struct pt_id *id);
 void pt_rkey_counter(struct pt_rkey *ret_key, const char *name);

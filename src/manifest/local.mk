@@ -4,6 +4,7 @@ libptio_core_la_SOURCES += \
 	src/manifest/checked.c src/manifest/checked.h \
 	src/manifest/commit.c \
 	src/manifest/gc.c \
+	src/manifest/hold.c \
 	src/manifest/key.c src/manifest/key.h \
 	src/manifest/manifest.c \
 	src/manifest/manifest_edit.c \

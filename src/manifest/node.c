@@ -111,7 +111,7 @@ void pt_node_changed(struct pt_batch *b, uint64_t node, struct pt_buf *value)
 }
 
 /* Takes a reference on the blob in the batch. *ret_new: nobody referred to it before, so its writer's pin can go once the batch holds. */
-static int blob_take(struct pt_repo *repo, struct pt_batch *b, const struct pt_blob_ref *ref, uint64_t bytes, struct pt_buf *value, bool *ret_new)
+int pt_node_blob_take(struct pt_repo *repo, struct pt_batch *b, const struct pt_blob_ref *ref, uint64_t bytes, struct pt_buf *value, bool *ret_new)
 {
 	struct pt_blob_rec rec;
 	struct pt_rkey key;
@@ -171,7 +171,7 @@ static int create_once(struct pt_repo *repo, struct pt_node *node, bool *ret_unp
 	pt_batch_put(&batch, &key, &node_value);
 	pt_node_changed(&batch, node->parent, &times_value);
 	if (!pt_id_is_zero(&node->blob.id)) {
-		rc = blob_take(repo, &batch, &node->blob, node->size, &blob_value, &unpin);
+		rc = pt_node_blob_take(repo, &batch, &node->blob, node->size, &blob_value, &unpin);
 		if (rc < 0)
 			goto out;
 	}
@@ -235,9 +235,30 @@ int pt_node_create(struct pt_repo *repo, uint64_t parent, const char *name, cons
 	return pt_node_get(repo, node.id, ret_node);
 }
 
-int pt_node_update(struct pt_repo *repo, struct pt_node *node)
+/* A file that becomes a container, or stops being one: its entry says so, too. */
+static int entry_kind_change(struct pt_repo *repo, struct pt_batch *batch, const struct pt_node *next, struct pt_buf *value)
 {
-	struct pt_buf node_value = PT_BUF_INIT, blob_value = PT_BUF_INIT, garbage = PT_BUF_INIT;
+	struct pt_entry entry;
+	struct pt_rkey key;
+	uint64_t version;
+	int rc;
+
+	rc = pt_entry_get(repo, next->parent, next->name, &entry, &version);
+	if (rc < 0)
+		return rc == -ENOENT ? -EAGAIN : rc;
+	if (entry.id != next->id)
+		return -EAGAIN;
+	entry.kind = next->kind;
+	pt_record_entry_encode(&entry, value);
+	pt_rkey_entry(&key, next->parent, next->name, strlen(next->name));
+	pt_batch_compare(batch, &key, version);
+	pt_batch_put(batch, &key, value);
+	return 0;
+}
+
+int pt_node_update_with(struct pt_repo *repo, struct pt_node *node, uint64_t blob_bytes, pt_node_extra_fn *extra, void *ctx)
+{
+	struct pt_buf node_value = PT_BUF_INIT, blob_value = PT_BUF_INIT, garbage = PT_BUF_INIT, entry_value = PT_BUF_INIT;
 	struct pt_node old, next;
 	struct pt_batch batch;
 	struct pt_rkey key;
@@ -263,12 +284,16 @@ int pt_node_update(struct pt_repo *repo, struct pt_node *node)
 	next.implicit = node->implicit;
 	pt_batch_init(&batch);
 	if (old.kind == PT_NODE_FILE || old.kind == PT_NODE_CONTAINER) {
+		next.kind = node->kind == PT_NODE_CONTAINER ? PT_NODE_CONTAINER : PT_NODE_FILE;
 		next.blob = node->blob;
 		next.size = node->size;
+		rc = next.kind != old.kind ? entry_kind_change(repo, &batch, &next, &entry_value) : 0;
+		if (rc < 0)
+			goto out;
 		if (pt_id_compare(&old.blob.id, &next.blob.id)) {
 			if (!pt_id_is_zero(&old.blob.id))
 				pt_record_garbage_add(&garbage, &old.blob);
-			rc = pt_id_is_zero(&next.blob.id) ? 0 : blob_take(repo, &batch, &next.blob, next.size, &blob_value, &unpin);
+			rc = pt_id_is_zero(&next.blob.id) ? 0 : pt_node_blob_take(repo, &batch, &next.blob, blob_bytes, &blob_value, &unpin);
 			if (!rc)
 				rc = pt_batch_garbage(&batch, &garbage);
 			if (rc < 0)
@@ -286,6 +311,8 @@ int pt_node_update(struct pt_repo *repo, struct pt_node *node)
 		pt_batch_compare(&batch, &key, old.times_version);
 		pt_batch_delete(&batch, &key);
 	}
+	if (extra)
+		extra(ctx, &batch);
 	rc = pt_batch_commit(repo, &batch, &version);
 	if (rc < 0)
 		goto out;
@@ -298,7 +325,13 @@ out:
 	pt_buf_done(&node_value);
 	pt_buf_done(&blob_value);
 	pt_buf_done(&garbage);
+	pt_buf_done(&entry_value);
 	return rc;
+}
+
+int pt_node_update(struct pt_repo *repo, struct pt_node *node)
+{
+	return pt_node_update_with(repo, node, node->size, NULL, NULL);
 }
 
 int pt_node_check_empty(struct pt_repo *repo, uint64_t node)

@@ -32,11 +32,29 @@ static int pending_holds(void *ctx, const struct pt_pending *p)
 	return 1;
 }
 
+/* A container holds its objects until its own blob is garbage. */
+static int check_container(struct pt_repo *repo, const struct pt_manifest *m)
+{
+	struct pt_node node;
+	int rc;
+
+	rc = pt_node_get(repo, m->node, &node);
+	if (rc < 0)
+		return rc == -ENOENT ? pt_fail(ESTALE, "the file with this tensor has been removed: look again") : rc;
+	if (pt_id_compare(&node.blob.id, &m->container))
+		rc = pt_fail(ESTALE, "the file with this tensor has been replaced: look again");
+	pt_node_done(&node);
+	return rc;
+}
+
 static int check_current(struct pt_repo *repo, const struct pt_manifest *m)
 {
 	struct wanted w = { .m = m };
 	struct pt_manifest *current;
 	int rc;
+
+	if (!pt_id_is_zero(&m->container))
+		return check_container(repo, m);
 
 	if (m->pending) {
 		rc = pt_pending_list(repo, m->node, pending_holds, &w);

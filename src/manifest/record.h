@@ -10,6 +10,7 @@
  *   o | object id                         -> reference count, size, payload offset
  *   h | object id                         -> chunk hashes (8 bytes each)
  *   x | garbage id                        -> objects of a superseded revision or dropped pending set, for the collector
+ *   r | blob id of a container            -> the objects that it holds a reference on each (coded as a garbage list)
  *   c | name                              -> counters and settings (next node id, store id, format version)
  * so that renaming a directory is two records, and a commit touches a handful. */
 #ifndef PT_MANIFEST_RECORD_H
@@ -100,6 +101,7 @@ struct pt_manifest {
 	int64_t mtime_ns;
 	uint32_t object_count;
 	struct pt_object *objects;      /* by rank; boxes cover the shape exactly, without overlap */
+	struct pt_id container;         /* not zero: no revision, but a tensor of this container's blob (node: the container's); never in the index */
 	bool pending;                   /* a sealed part of a set not committed yet, dressed up as a revision of its own box (DECISIONS: served by
 					 * as_stored and the exact shard while nothing is committed); never in the index as a manifest */
 };

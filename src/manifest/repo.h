@@ -35,7 +35,7 @@ int pt_node_create(struct pt_repo *repo, uint64_t parent, const char *name, cons
 /* Names in byte order after `after` ("" from the start); the callback gets name, id and kind, and returns 0 to go on, 1 to stop. */
 typedef int pt_node_list_fn(void *ctx, const char *name, uint64_t id, enum pt_node_kind kind);
 int pt_node_list(struct pt_repo *repo, uint64_t parent, const char *after, pt_node_list_fn *fn, void *ctx);
-/* Writes mode, uid, gid, times, xattrs, split, implicit, blob and size back if the record is still at node->version (-EAGAIN). A replaced blob
+/* Writes mode, uid, gid, times, xattrs, split, implicit, kind (of files: FILE or CONTAINER), blob and size back if the record is still at node->version (-EAGAIN). A replaced blob
  * becomes garbage in the same batch; a new one (sealed, PT_BLOB_PLAIN) becomes referenced. Updates node->version. */
 int pt_node_update(struct pt_repo *repo, struct pt_node *node);
 /* unlink of files and symlinks (-EISDIR), rmdir of directories (-ENOTDIR, -ENOTEMPTY while children, manifests or pending sets exist). */
@@ -151,6 +151,24 @@ struct pt_object_range {
 int pt_object_read(struct pt_repo *repo, struct pt_manifest *m, const struct pt_object_range *ranges, size_t count);
 /* Reads every byte of one object through a window and checks chunk and object hashes. progress may be NULL. */
 int pt_object_verify(struct pt_repo *repo, struct pt_manifest *m, uint32_t object, void (*progress)(void *ctx, uint64_t bytes), void *ctx);
+
+/* ---- containers (manifest/hold.c) ---- */
+/* Objects that a container about to be published refers to. Each has one reference, named by a garbage record until the container is published, and is pinned by
+ * this process: so a writer that dies leaves garbage, and a collector waits for one that lives. */
+struct pt_hold;
+
+int pt_hold_create(struct pt_repo *repo, struct pt_hold **ret_hold);
+/* Takes over a sealed object; *part is emptied, also on failure. Durable in groups. */
+int pt_hold_add(struct pt_hold *hold, struct pt_part *part);
+/* Everything taken over is recorded, so that it can be read (its checksums are in the index). */
+int pt_hold_record(struct pt_hold *hold);
+/* The node, a file as read, becomes a container: node->blob (sealed, PT_BLOB_PLAIN, of blob_bytes) and node->size, and the objects held, in one batch; else as
+ * pt_node_update. -EAGAIN: read the node again; the hold stays as it is. */
+int pt_hold_publish(struct pt_hold *hold, struct pt_node *node, uint64_t blob_bytes);
+/* Gives up what was not published. NULL is fine. */
+void pt_hold_free(struct pt_hold *hold);
+/* A sealed blob that no record took. */
+void pt_blob_discard(struct pt_repo *repo, const struct pt_blob_ref *blob);
 
 /* ---- garbage (manifest/gc.c) ---- */
 struct pt_gc_stats {

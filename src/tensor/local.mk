@@ -1,4 +1,5 @@
 libptio_core_la_SOURCES += \
+	src/tensor/derived.c \
 	src/tensor/info.c src/tensor/known.c src/tensor/known.h \
 	src/tensor/request.c src/tensor/resolve.c \
 	src/tensor/slice.c src/tensor/slice.h \

@@ -79,7 +79,7 @@ static int choose_bare_scope(const struct pt_known *k, const char **ret_scope)
 
 /* ---- building views ---- */
 
-static struct pt_view *view_new(struct pt_repo *repo)
+struct pt_view *pt_view_new(struct pt_repo *repo)
 {
 	struct pt_view *v = pt_calloc(1, sizeof(*v));
 
@@ -392,7 +392,7 @@ static int resolve_known(struct pt_repo *repo, const struct pt_known *k, const s
 		if (rc)
 			return rc;
 	}
-	v = view_new(repo);
+	v = pt_view_new(repo);
 	if (!v)
 		return -ENOMEM;
 	m = pt_known_manifest(k, scope);
@@ -448,6 +448,26 @@ int pt_view_resolve(struct pt_repo *repo, uint64_t node, const struct pt_request
 	rc = resolve_known(repo, &k, req, ret_view);
 	pt_known_done(&k);
 	return rc;
+}
+
+int pt_view_of_manifest(struct pt_repo *repo, struct pt_manifest *m, const struct pt_parse_tensor *lies, const struct pt_request *req, struct pt_view **ret_view)
+{
+	struct pt_known k = { .manifests = &m, .manifest_count = 1 };
+	struct pt_view *v;
+	int rc;
+
+	rc = pt_request_check(req);
+	if (!rc)
+		rc = resolve_known(repo, &k, req, &v);
+	if (rc < 0)
+		return rc;
+	rc = lies ? pt_strided_set(v, lies) : 0;
+	if (rc < 0) {
+		pt_view_unref(v);
+		return rc;
+	}
+	*ret_view = v;
+	return 0;
 }
 
 int pt_tensor_exists(struct pt_repo *repo, uint64_t node, bool *ret_revision, bool *ret_pending)

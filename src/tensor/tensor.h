@@ -68,6 +68,16 @@ int pt_view_read(struct pt_view *v, void *buf, uint64_t len, uint64_t off);
 /* Completes the parts a path left out, as for a read; used to give every spelling one identity. */
 int pt_request_complete(struct pt_repo *repo, uint64_t node, const struct pt_request *req, struct pt_request *ret_req);
 
+/* ---- tensors that are no keys: those of containers (derived.c) ---- */
+/* m: a manifest made by hand, not in the index (container set), whose shape and dtype are the tensor's. lies: NULL when its objects are row-major boxes; else m has
+ * one object of raw bytes, in which the tensor lies strided as told (name and obj are not kept). Both take their own reference to m. */
+int pt_view_of_manifest(struct pt_repo *repo, struct pt_manifest *m, const struct pt_parse_tensor *lies, const struct pt_request *req, struct pt_view **ret_view);
+/* Any box of it (NULL: the whole); any manifest will do. */
+int pt_view_of_box(struct pt_repo *repo, struct pt_manifest *m, const struct pt_parse_tensor *lies, const struct pt_box *box, struct pt_view **ret_view);
+/* What reading needs besides a pin: for callers whose objects are safe by other means (a pinned container). pt_view_pin does it, too; unprepare undoes one. */
+int pt_view_prepare(struct pt_view *v);
+void pt_view_unprepare(struct pt_view *v);
+
 /* ---- a view in a format: a file ---- */
 struct pt_vfile;
 

@@ -25,6 +25,7 @@ void pt_view_unref(struct pt_view *v)
 	if (!v || __atomic_sub_fetch(&v->refs, 1, __ATOMIC_ACQ_REL))
 		return;
 	pt_plan_free(v->plan);
+	pt_strided_free(v->strided);
 	pt_manifest_unref(v->m);
 	pthread_mutex_destroy(&v->lock);
 	free(v);
@@ -64,25 +65,49 @@ static int plan_create(const struct pt_view *v, struct pt_plan **ret_plan)
 	return rc;
 }
 
-int pt_view_pin(struct pt_view *v)
+int pt_view_prepare(struct pt_view *v)
 {
 	int rc = 0;
 
 	if (!v->info.readable)
 		return pt_fail(ENODATA, "%s", v->missing);
-	if (!v->info.exact) {
-		pthread_mutex_lock(&v->lock);
-		if (!v->plan)
-			rc = plan_create(v, &v->plan);
-		pthread_mutex_unlock(&v->lock);
-		if (rc)
-			return rc;
-	}
-	return pt_manifest_pin(v->repo, v->m);
+	if (v->info.exact)
+		return 0;
+	pthread_mutex_lock(&v->lock);
+	if (v->strided)
+		rc = pt_strided_open(v);
+	else if (!v->plan)
+		rc = plan_create(v, &v->plan);
+	pthread_mutex_unlock(&v->lock);
+	return rc;
+}
+
+void pt_view_unprepare(struct pt_view *v)
+{
+	pthread_mutex_lock(&v->lock);
+	if (v->strided)
+		pt_strided_close(v);
+	pthread_mutex_unlock(&v->lock);
+}
+
+int pt_view_pin(struct pt_view *v)
+{
+	int rc;
+
+	if (!v->info.readable)
+		return pt_fail(ENODATA, "%s", v->missing);
+	rc = pt_manifest_pin(v->repo, v->m);
+	if (rc)
+		return rc;
+	rc = pt_view_prepare(v);
+	if (rc)
+		pt_manifest_unpin(v->repo, v->m);
+	return rc;
 }
 
 void pt_view_unpin(struct pt_view *v)
 {
+	pt_view_unprepare(v);
 	pt_manifest_unpin(v->repo, v->m);
 }
 
@@ -225,6 +250,8 @@ int pt_view_read(struct pt_view *v, void *buf, uint64_t len, uint64_t off)
 			       (unsigned long long)v->info.bytes);
 	if (!len)
 		return 0;
+	if (v->strided)
+		return pt_strided_read(v, buf, len, off);
 	if (!v->info.exact)
 		return read_planned(v, buf, len, off);
 	want = (struct pt_object_range){ .object = v->info.object, .off = off, .len = len, .buf = buf };

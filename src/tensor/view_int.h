@@ -16,6 +16,17 @@ struct pt_view {
 	char missing[2 * PT_LAYOUT_TEXT_MAX + 160];        /* unreadable: the sentence of pt_view_pin */
 	pthread_mutex_t lock;           /* plan */
 	struct pt_plan *plan;           /* made at the first pin of a view that is not exact */
+	struct pt_strided *strided;     /* the tensor lies strided in its one object (derived.c); else NULL */
 };
+
+/* ---- derived.c ---- */
+struct pt_view *pt_view_new(struct pt_repo *repo);                      /* resolve.c; NULL without memory */
+void pt_strided_free(struct pt_strided *s);
+/* The object's bytes in memory, verified; counted. */
+int pt_strided_open(struct pt_view *v);
+void pt_strided_close(struct pt_view *v);
+int pt_strided_read(struct pt_view *v, void *buf, uint64_t len, uint64_t off);
+/* The view's box is read out of an object in which the whole tensor lies as told. */
+int pt_strided_set(struct pt_view *v, const struct pt_parse_tensor *lies);
 
 #endif

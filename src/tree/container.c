@@ -1,0 +1,196 @@
+/* tree/container.c - reading containers: loading the blob, file bytes, and each tensor as something that can be viewed. */
+#include "tree/container.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/size.h"
+
+#define GROUP 32                        /* objects of one read call */
+
+int pt_container_load(struct pt_repo *repo, const struct pt_node *node, struct pt_container **ret_c)
+{
+	struct pt_data *data = &pt_repo_store(repo)->data;
+	struct pt_container *c;
+	struct pt_data_range r = { .blob = node->blob };
+	int rc;
+
+	if (node->kind != PT_NODE_CONTAINER || pt_id_is_zero(&node->blob.id))
+		return pt_fail(EINVAL, "'%s' is no container", node->name);
+	rc = pt_node_pin(repo, node);
+	if (rc < 0)
+		return rc;
+	rc = pt_data_stat(data, &node->blob, &r.len);
+	if (!rc && r.len > PT_META_VALUE_MAX * (uint64_t)16)
+		rc = pt_fail(EIO, "the container '%s' claims a record of %llu bytes: run ptio fsck", node->name, (unsigned long long)r.len);
+	if (!rc) {
+		r.buf = pt_malloc(r.len ? r.len : 1);
+		rc = r.buf ? pt_data_read(data, &r, 1) : pt_fail_nomem();
+	}
+	pt_node_unpin(repo, node);
+	if (!rc)
+		rc = pt_container_decode(r.buf, r.len, &c);
+	if (rc < 0) {
+		free(r.buf);
+		return rc;
+	}
+	c->repo = repo;
+	c->node = node->id;
+	c->blob = node->blob;
+	*ret_c = c;
+	return 0;
+}
+
+struct pt_container *pt_container_ref(struct pt_container *c)
+{
+	__atomic_add_fetch(&c->refs, 1, __ATOMIC_RELAXED);
+	return c;
+}
+
+void pt_container_unref(struct pt_container *c)
+{
+	if (!c || __atomic_sub_fetch(&c->refs, 1, __ATOMIC_ACQ_REL))
+		return;
+	free(c->objects);
+	free(c->segments);
+	free(c->tensors);
+	free(c->names);
+	free(c->numbers);
+	free(c->data);
+	free(c);
+}
+
+void pt_container_tensor(const struct pt_container *c, uint32_t i, struct pt_parse_tensor *ret_t)
+{
+	const struct pt_container_tensor *t = &c->tensors[i];
+
+	ret_t->name = c->names + t->name;
+	ret_t->dtype = (enum pt_dtype)t->dtype;
+	ret_t->shape.ndim = t->ndim;
+	ret_t->storage = t->object;
+	ret_t->storage_off = t->off;
+	ret_t->contiguous = t->contiguous;
+	ret_t->obj = NULL;
+	if (t->ndim)
+		memcpy(ret_t->shape.dim, c->numbers + t->dims, t->ndim * sizeof(uint64_t));
+	if (t->ndim && !t->contiguous)
+		memcpy(ret_t->stride, c->numbers + t->dims + t->ndim, t->ndim * sizeof(uint64_t));
+}
+
+static void object_expand(const struct pt_container_object *o, struct pt_object *ret)
+{
+	ret->blob = o->blob;
+	ret->payload_off = o->payload_off;
+	ret->bytes = o->bytes;
+	ret->hash = o->hash;
+	ret->crc32 = o->crc32;
+	ret->part = (struct pt_partition){ .rank = 0, .size = 1, .dim = -1 };
+}
+
+int pt_container_manifest(const struct pt_container *c, uint32_t i, struct pt_manifest **ret_m, bool *ret_strided)
+{
+	struct pt_parse_tensor t;
+	struct pt_manifest *m;
+
+	pt_container_tensor(c, i, &t);
+	m = pt_calloc(1, sizeof(*m));
+	if (m)
+		m->objects = pt_calloc(1, sizeof(*m->objects));
+	if (!m || !m->objects) {
+		free(m);
+		return pt_fail_nomem();
+	}
+	m->refs = 1;
+	m->node = c->node;
+	m->container = c->blob.id;
+	m->revision = 1;
+	m->set_id = c->objects[t.storage].blob.id;
+	m->dtype = t.dtype;
+	m->shape = t.shape;
+	m->written = PT_WRITTEN_FULL;
+	m->set_size = 1;
+	m->set_dim = -1;
+	m->split = PT_SPLIT_BALANCED;
+	m->mode = 0644;
+	m->object_count = 1;
+	object_expand(&c->objects[t.storage], &m->objects[0]);
+	pt_shape_box(&t.shape, &m->objects[0].box);
+	*ret_m = m;
+	*ret_strided = !c->tensors[i].whole;
+	return 0;
+}
+
+/* First segment that ends after off. */
+static uint32_t segment_find(const struct pt_container *c, uint64_t off)
+{
+	uint32_t lo = 0, hi = c->segment_count;
+
+	while (lo < hi) {
+		uint32_t mid = lo + (hi - lo) / 2;
+
+		if (c->segments[mid].end <= off)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+struct batch {
+	struct pt_manifest m;           /* of the objects that this read touches */
+	struct pt_object objects[GROUP];
+	struct pt_object_range ranges[GROUP];
+	uint32_t count;
+};
+
+static int batch_read(struct pt_container *c, struct batch *b)
+{
+	int rc;
+
+	if (!b->count)
+		return 0;
+	b->m.node = c->node;
+	b->m.objects = b->objects;
+	b->m.object_count = b->count;
+	rc = pt_object_read(c->repo, &b->m, b->ranges, b->count);
+	b->count = 0;
+	return rc < 0 ? rc : 0;
+}
+
+int64_t pt_container_read(struct pt_container *c, void *buf, uint64_t len, uint64_t off)
+{
+	struct batch *b = NULL;
+	uint8_t *out = buf;
+	uint64_t left, n, in;
+	uint32_t s;
+	int rc = 0;
+
+	if (off >= c->size)
+		return 0;
+	len = pt_size_min(pt_size_min(len, c->size - off), INT64_MAX);
+	for (left = len, s = segment_find(c, off); left && !rc; s++, left -= n, off += n, out += n) {
+		const struct pt_container_segment *seg = &c->segments[s];
+
+		in = off - (s ? c->segments[s - 1].end : 0);
+		n = pt_size_min(left, seg->end - off);
+		if (seg->object == PT_CONTAINER_LITERAL) {
+			memcpy(out, c->literals + seg->off + in, n);
+			continue;
+		}
+		if (!b)
+			b = pt_calloc(1, sizeof(*b));
+		if (!b)
+			return pt_fail_nomem();
+		object_expand(&c->objects[seg->object], &b->objects[b->count]);
+		b->ranges[b->count] = (struct pt_object_range){ .object = b->count, .off = seg->off + in, .len = n, .buf = out };
+		if (++b->count == GROUP)
+			rc = batch_read(c, b);
+	}
+	if (!rc && b)
+		rc = batch_read(c, b);
+	free(b);
+	return rc < 0 ? rc : (int64_t)len;
+}

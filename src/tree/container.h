@@ -1,0 +1,113 @@
+/* tree/container.h - tensor files kept as their own bytes around references to objects (DECISIONS 24; docs/SPEC.md "Containers").
+ *
+ * A container is a node whose blob holds every byte of the file that is no payload, verbatim, and says which ranges of which objects lie between them.
+ * It also lists the file's tensors, each as a window of one object. A bundle is the other kind: a list of keys of its directory, which reads as one synthesised
+ * file of their current revisions (what sharded state-dict writes leave behind). Loaded containers are immutable and shared by threads. */
+#ifndef PT_TREE_CONTAINER_H
+#define PT_TREE_CONTAINER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "format/parse.h"
+#include "manifest/repo.h"
+
+#define PT_CONTAINER_LITERAL UINT32_MAX
+
+struct pt_container_object {
+	struct pt_blob_ref blob;
+	uint64_t payload_off, bytes;
+	struct pt_hash128 hash;
+	uint32_t crc32;
+};
+
+struct pt_container_segment {           /* in file order */
+	uint64_t end;                   /* in the file, of the byte after the last */
+	uint64_t off;                   /* in the object's payload, or in the literals */
+	uint32_t object;                /* or PT_CONTAINER_LITERAL */
+};
+
+struct pt_container_tensor {
+	uint32_t name;                  /* offset in names */
+	uint32_t dims;                  /* index in numbers: ndim extents, then, unless contiguous, ndim strides */
+	uint32_t object;                /* bundles: PT_CONTAINER_LITERAL */
+	uint8_t dtype, ndim;
+	bool contiguous;
+	bool whole;                     /* row-major and all of its object: contiguous, off 0, same bytes */
+	uint64_t off;                   /* in the object's payload */
+};
+
+struct pt_container {
+	int refs;                       /* atomic */
+	struct pt_repo *repo;           /* not owned */
+	uint64_t node;                  /* its namespace node */
+	struct pt_blob_ref blob;
+	uint64_t blob_bytes;
+	uint64_t size;                  /* of the file; bundles: 0 */
+	enum pt_format format;
+	bool bundle;
+	bool bare;                      /* a bare tensor (not in a dict) without a name of its own */
+	uint32_t object_count, segment_count, tensor_count;
+	struct pt_container_object *objects;
+	struct pt_container_segment *segments;
+	struct pt_container_tensor *tensors;
+	char *names;
+	uint64_t *numbers;
+	const uint8_t *literals;        /* in data */
+	uint8_t *data;                  /* the blob */
+};
+
+/* Reads the container that this node (as read) holds. -ESTALE: it has been replaced. -EIO damaged. */
+int pt_container_load(struct pt_repo *repo, const struct pt_node *node, struct pt_container **ret_c);
+/* From the blob's bytes, which it takes over on success. -EIO. */
+int pt_container_decode(uint8_t *data, size_t len, struct pt_container **ret_c);
+struct pt_container *pt_container_ref(struct pt_container *c);
+void pt_container_unref(struct pt_container *c);                        /* NULL is fine */
+/* File bytes; the container's blob is pinned by the caller. Bytes read (short only at the end) or -errno. Thread-safe. Not for bundles. */
+int64_t pt_container_read(struct pt_container *c, void *buf, uint64_t len, uint64_t off);
+/* Tensor i; name and shape are valid as long as c. */
+void pt_container_tensor(const struct pt_container *c, uint32_t i, struct pt_parse_tensor *ret_t);
+/* Tensor i as a manifest of its own for pt_view_of_*; *ret_strided: it lies strided in its object, as pt_container_tensor tells. */
+int pt_container_manifest(const struct pt_container *c, uint32_t i, struct pt_manifest **ret_m, bool *ret_strided);
+
+/* ---- writing (container_write.c) ---- */
+struct pt_container_writer;
+
+/* dir_key: the key of the directory, for the objects' metadata. */
+int pt_container_writer_create(struct pt_repo *repo, const char *dir_key, struct pt_container_writer **ret_w);
+/* The file's bytes in order; NULL: zeros. Payload goes to objects as it comes. -EINVAL, -EFBIG, -EOPNOTSUPP: no file that can be a container (the sentence says
+ * why); other failures are the store's. Errors stay. */
+int pt_container_writer_feed(struct pt_container_writer *w, const void *data, uint64_t len);
+uint64_t pt_container_writer_fed(const struct pt_container_writer *w);
+/* Can what came so far be a tensor file? false once feeding has failed for what the bytes are. */
+bool pt_container_writer_hopeful(const struct pt_container_writer *w);
+/* The whole file has been fed: its blob is sealed and its objects are recorded. -EINVAL: incomplete. */
+int pt_container_writer_seal(struct pt_container_writer *w);
+/* After seal: the node (a file, as read; its times and attributes as wanted) becomes the container. -EAGAIN: read the node again and repeat. */
+int pt_container_writer_publish(struct pt_container_writer *w, struct pt_node *node);
+/* Reads back what has been fed, for a file that turned out to be none: sealed as far as it came. Feeding is over. fn gets the bytes in order. */
+typedef int pt_container_out_fn(void *ctx, const void *data, uint64_t len);
+int pt_container_writer_replay(struct pt_container_writer *w, pt_container_out_fn *fn, void *ctx);
+void pt_container_writer_free(struct pt_container_writer *w);           /* drops what was not published; NULL is fine */
+
+/* A bundle's blob for these keys (components below the directory) in this format. */
+int pt_bundle_encode(enum pt_format format, const char *const *names, uint32_t count, struct pt_buf *ret_blob);
+/* What of errors says "not this kind of file" rather than "the store failed". */
+static inline bool pt_container_error_is_content(int rc)
+{
+	return rc == -22 /* EINVAL */ || rc == -27 /* EFBIG */ || rc == -95 /* EOPNOTSUPP */ || rc == -75 /* EOVERFLOW */;
+}
+
+/* ---- the blob's bytes (container_code.c) ---- */
+struct pt_container_image {             /* what a writer gathers */
+	enum pt_format format;
+	bool bundle, bare;
+	uint64_t size;
+	struct pt_buf objects, segments, tensors, names, numbers;       /* arrays of the structs above; names NUL-terminated */
+	struct pt_buf literals;
+};
+
+void pt_container_image_done(struct pt_container_image *im);
+int pt_container_encode(const struct pt_container_image *im, struct pt_buf *ret_blob);
+
+#endif

@@ -1,0 +1,309 @@
+/* Claims of containers: a tensor file reads back byte for byte from its own header and the objects of its tensors, no payload is stored twice, each tensor is
+ * what the parser says it is, whatever it is a view of; and what is no tensor file can be read back as it came. */
+#include "manifest_help.h"
+#include "pt_support.h"
+#include "tensor/tensor.h"
+#include "tree/container.h"
+
+static char dir[4096];
+static struct pt_repo *repo;
+
+static void setup(void)
+{
+	help_dir_make(dir, sizeof(dir));
+	repo = help_open(dir, NULL, &(struct pt_repo_options){ .orphan_grace_ns = 1 });
+}
+
+static void teardown(void)
+{
+	pt_repo_close(repo);
+	help_dir_remove(dir);
+}
+
+static void file_node(const char *name, struct pt_node *ret_node)
+{
+	struct pt_node attrs = { .kind = PT_NODE_FILE, .mode = 0600 };
+
+	check_ok(pt_node_create(repo, PT_NODE_ROOT, name, &attrs, ret_node));
+}
+
+static int feed_all(struct pt_container_writer *w, const uint8_t *data, size_t len, size_t step)
+{
+	size_t at, n;
+	int rc = 0;
+
+	for (at = 0; at < len && !rc; at += n) {
+		uint8_t *copy;
+
+		n = len - at < step ? len - at : step;
+		copy = malloc(n);       /* exactly sized: sanitizers see any overrun */
+		memcpy(copy, data + at, n);
+		rc = pt_container_writer_feed(w, copy, n);
+		free(copy);
+	}
+	return rc;
+}
+
+static void store(const char *name, const uint8_t *data, size_t len, size_t step, struct pt_node *ret_node)
+{
+	struct pt_container_writer *w;
+
+	file_node(name, ret_node);
+	check_ok(pt_container_writer_create(repo, "", &w));
+	check_ok(feed_all(w, data, len, step));
+	check_ok(pt_container_writer_seal(w));
+	check_ok(pt_container_writer_publish(w, ret_node));
+	pt_container_writer_free(w);
+	pt_node_done(ret_node);
+	check_ok(pt_node_lookup(repo, PT_NODE_ROOT, name, ret_node));
+	ck_assert_int_eq(ret_node->kind, PT_NODE_CONTAINER);
+	ck_assert_uint_eq(ret_node->size, len);
+}
+
+static void check_file(struct pt_container *c, const uint8_t *data, size_t len, size_t step)
+{
+	uint8_t *buf = malloc(step);
+	size_t at;
+	int64_t n;
+
+	for (at = 0; at < len; at += (size_t)n) {
+		n = pt_container_read(c, buf, step, at);
+		ck_assert_msg(n > 0, "%s", pt_fail_sentence());
+		ck_assert_mem_eq(buf, data + at, (size_t)n);
+	}
+	ck_assert_int_eq(pt_container_read(c, buf, step, len), 0);
+	free(buf);
+}
+
+/* Every tensor of the container against what the parser keeps of the file. */
+static void check_tensors(struct pt_container *c, const uint8_t *data, size_t len)
+{
+	struct pt_request req = { .target = PT_TARGET_FULL };
+	struct pt_parse_sink sink;
+	struct pt_parser *p;
+	struct keep k;
+
+	sink = keep_sink(&k);
+	check_ok(pt_parser_create(PT_FORMAT_COUNT, &sink, NULL, &p));
+	check_ok(pt_parser_feed(p, data, len));
+	ck_assert_uint_eq(c->tensor_count, k.tensor_count);
+	for (uint32_t i = 0; i < k.tensor_count; i++) {
+		struct pt_parse_tensor t;
+		struct pt_manifest *m;
+		struct pt_view *v;
+		uint64_t elems, unit, bytes, cut;
+		uint8_t *want, *have;
+		bool strided;
+
+		pt_container_tensor(c, i, &t);
+		ck_assert_str_eq(t.name, k.name[i]);
+		ck_assert_int_eq(t.dtype, k.t[i].dtype);
+		check_ok(pt_container_manifest(c, i, &m, &strided));
+		check_ok(pt_view_of_manifest(repo, m, strided ? &t : NULL, &req, &v));
+		pt_manifest_unref(m);
+		bytes = pt_view_info(v)->bytes;
+		unit = pt_dtype_info(t.dtype)->bits / 8;
+		ck_assert(pt_shape_elems(&t.shape, &elems));
+		want = malloc(bytes + 1);
+		have = malloc(bytes + 1);
+		pt_gather_strided(k.data[k.t[i].storage], &k.t[i], 0, unit ? elems : elems / 2, want);
+		check_ok(pt_view_pin(v));
+		check_ok(pt_view_read(v, have, bytes, 0));
+		ck_assert_mem_eq(have, want, bytes);
+		cut = bytes / 3;        /* not at an element's start */
+		check_ok(pt_view_read(v, have, bytes - cut, cut));
+		ck_assert_mem_eq(have, want + cut, bytes - cut);
+		pt_view_unpin(v);
+		pt_view_unref(v);
+		free(want);
+		free(have);
+	}
+	pt_parser_free(p);
+	keep_done(&k);
+}
+
+static const char *const files[] = { "checkpoint.pt", "crc_off.pt", "dtypes_v2.pt", "dtypes_v3.pt", "expand.pt", "extra.pt", "f32.pt", "lists.pt", "many_113.pt",
+				     "many_26.pt", "module.pt", "names.pt", "parameter_bare.pt", "shapes.pt", "slice.pt", "tied.pt", "views.pt", "wide.pt",
+				     "zipfile_stream.pt" };
+
+START_TEST(a_torch_file_reads_back_byte_for_byte_and_each_tensor_is_itself)
+{
+	static const size_t steps[] = { 1, 7, 4096, 1u << 20 };
+	struct pt_container *c;
+	struct pt_node node;
+	size_t len;
+	uint8_t *data = data_load(files[_i], &len);
+
+	for (size_t s = len > 20000 ? 1 : 0; s < sizeof(steps) / sizeof(steps[0]); s++) {
+		store("f.pt", data, len, steps[s], &node);
+		check_ok(pt_container_load(repo, &node, &c));
+		check_ok(pt_node_pin(repo, &node));
+		check_file(c, data, len, 1000);
+		check_tensors(c, data, len);
+		pt_node_unpin(repo, &node);
+		pt_container_unref(c);
+		pt_node_done(&node);
+		check_ok(pt_node_unlink(repo, PT_NODE_ROOT, "f.pt"));
+	}
+	free(data);
+}
+END_TEST
+
+static size_t safetensors(uint8_t *out, uint32_t tensors, uint32_t bytes_each)
+{
+	char *text = malloc(200 * (size_t)tensors + 100);
+	size_t n = (size_t)sprintf(text, "{\"__metadata__\":{\"format\":\"pt\"}");
+
+	for (uint32_t i = 0; i < tensors; i++)
+		n += (size_t)sprintf(text + n, ",\"layer.%u.w\":{\"dtype\":\"F32\",\"shape\":[%u,2],\"data_offsets\":[%u,%u]}", i, bytes_each / 8, i * bytes_each,
+				     (i + 1) * bytes_each);
+	text[n++] = '}';
+	for (int i = 0; i < 8; i++)
+		out[i] = (uint8_t)(n >> (8 * i));
+	memcpy(out + 8, text, n);
+	help_fill(out + 8 + n, 5, 0, (uint64_t)tensors * bytes_each);
+	free(text);
+	return 8 + n + (size_t)tensors * bytes_each;
+}
+
+START_TEST(each_payload_is_stored_once_and_goes_with_the_last_name)
+{
+	uint8_t *data = malloc(1u << 20);
+	size_t len = safetensors(data, 100, 800);
+	struct pt_gc_stats stats;
+	struct pt_container *c;
+	struct pt_node node;
+
+	store("m.safetensors", data, len, 10000, &node);
+	ck_assert_uint_eq(help_blobs(repo), 101);
+	check_ok(pt_gc_run(repo, &stats));
+	ck_assert_uint_eq(help_blobs(repo), 101);
+	check_ok(pt_container_load(repo, &node, &c));
+	check_ok(pt_node_pin(repo, &node));
+	check_ok(pt_node_unlink(repo, PT_NODE_ROOT, "m.safetensors"));
+	check_ok(pt_gc_run(repo, &stats));
+	check_file(c, data, len, 65536);        /* still pinned */
+	pt_node_unpin(repo, &node);
+	pt_container_unref(c);
+	pt_node_done(&node);
+	check_ok(pt_gc_run(repo, &stats));
+	ck_assert_uint_eq(help_blobs(repo), 0);
+	ck_assert_uint_eq(stats.objects_removed, 101);
+	free(data);
+}
+END_TEST
+
+START_TEST(what_was_not_published_is_garbage)
+{
+	uint8_t *data = malloc(1u << 20);
+	size_t len = safetensors(data, 70, 800);
+	struct pt_container_writer *w;
+	struct pt_gc_stats stats;
+
+	check_ok(pt_container_writer_create(repo, "", &w));
+	check_ok(feed_all(w, data, len, 10000));
+	check_ok(pt_gc_run(repo, &stats));
+	ck_assert_uint_eq(help_blobs(repo), 70);        /* pinned */
+	pt_container_writer_free(w);
+	check_ok(pt_gc_run(repo, &stats));
+	ck_assert_uint_eq(help_blobs(repo), 0);
+	free(data);
+}
+END_TEST
+
+struct copy {
+	uint8_t *data;
+	size_t len;
+};
+
+static int copy_out(void *ctx, const void *data, uint64_t len)
+{
+	struct copy *c = ctx;
+
+	memcpy(c->data + c->len, data, len);
+	c->len += len;
+	return 0;
+}
+
+START_TEST(a_file_that_turns_out_to_be_none_is_read_back_as_it_came)
+{
+	uint8_t *data = malloc(1u << 20);
+	size_t len = safetensors(data, 5, 8000), cut[] = { 5, 200, 8000, 30000 };
+	struct copy c = { malloc(1u << 20), 0 };
+	struct pt_container_writer *w;
+
+	/* trailing bytes */
+	memcpy(data + len, "more", 4);
+	check_ok(pt_container_writer_create(repo, "", &w));
+	check_err(feed_all(w, data, len + 4, 10000), EINVAL);
+	ck_assert(!pt_container_writer_hopeful(w));
+	check_ok(pt_container_writer_replay(w, copy_out, &c));
+	ck_assert_uint_eq(c.len, len + 4);
+	ck_assert_mem_eq(c.data, data, c.len);
+	pt_container_writer_free(w);
+	/* an early end */
+	for (size_t i = 0; i < sizeof(cut) / sizeof(cut[0]); i++) {
+		c.len = 0;
+		check_ok(pt_container_writer_create(repo, "", &w));
+		check_ok(feed_all(w, data, cut[i], 777));
+		check_err(pt_container_writer_seal(w), EINVAL);
+		check_ok(pt_container_writer_replay(w, copy_out, &c));
+		ck_assert_uint_eq(c.len, cut[i]);
+		ck_assert_mem_eq(c.data, data, c.len);
+		pt_container_writer_free(w);
+	}
+	/* no tensors at all */
+	c.len = 0;
+	check_ok(pt_container_writer_create(repo, "", &w));
+	check_ok(pt_container_writer_feed(w, "hello, this is no tensor file", 29));
+	check_err(pt_container_writer_seal(w), EINVAL);
+	check_ok(pt_container_writer_replay(w, copy_out, &c));
+	ck_assert_uint_eq(c.len, 29);
+	pt_container_writer_free(w);
+	free(c.data);
+	free(data);
+}
+END_TEST
+
+START_TEST(damage_of_the_record_is_refused)
+{
+	uint8_t *data = malloc(1u << 20), *blob;
+	struct pt_buf bytes = PT_BUF_INIT;
+	struct pt_container *c;
+	const char *names[] = { "a", "b.c" };
+
+	check_ok(pt_bundle_encode(PT_FORMAT_PT, names, 2, &bytes));
+	for (size_t i = 0; i < bytes.len; i++) {
+		blob = malloc(bytes.len);
+		memcpy(blob, bytes.data, bytes.len);
+		blob[i] ^= 0x40;
+		check_err(pt_container_decode(blob, bytes.len, &c), EIO);
+		free(blob);
+	}
+	blob = malloc(bytes.len);
+	memcpy(blob, bytes.data, bytes.len);
+	check_ok(pt_container_decode(blob, bytes.len, &c));
+	ck_assert(c->bundle);
+	ck_assert_uint_eq(c->tensor_count, 2);
+	ck_assert_str_eq(c->names + c->tensors[1].name, "b.c");
+	pt_container_unref(c);
+	pt_buf_done(&bytes);
+	free(data);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("container");
+	TCase *t = tcase_create("container");
+
+	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_set_timeout(t, 60);
+	tcase_add_loop_test(t, a_torch_file_reads_back_byte_for_byte_and_each_tensor_is_itself, 0, sizeof(files) / sizeof(files[0]));
+	tcase_add_test(t, each_payload_is_stored_once_and_goes_with_the_last_name);
+	tcase_add_test(t, what_was_not_published_is_garbage);
+	tcase_add_test(t, a_file_that_turns_out_to_be_none_is_read_back_as_it_came);
+	tcase_add_test(t, damage_of_the_record_is_refused);
+	suite_add_tcase(s, t);
+	return help_main(s);
+}
