@@ -91,19 +91,14 @@ void pt_fs_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 		fuse_reply_err(req, ENOTDIR);
 		return;
 	}
-	h = pt_calloc(1, sizeof(*h));
+	h = pt_fs_handle_create(fs, i, false);
 	if (!h) {
 		fuse_reply_err(req, ENOMEM);
 		return;
 	}
-	h->inode = pt_fs_inode_ref(fs, i);
-	pthread_mutex_init(&h->lock, NULL);
 	fi->fh = (uint64_t)(uintptr_t)h;
-	if (fuse_reply_open(req, fi) < 0) {
-		pt_fs_inode_unref(fs, i);
-		pthread_mutex_destroy(&h->lock);
-		free(h);
-	}
+	if (fuse_reply_open(req, fi) < 0)
+		pt_fs_handle_free(fs, h);
 }
 
 void pt_fs_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi)
@@ -153,10 +148,6 @@ void pt_fs_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	struct pt_fs_handle *h = (struct pt_fs_handle *)(uintptr_t)fi->fh;
 
 	(void)ino;
-	pt_fs_inode_unref(fs, h->inode);
-	pt_buf_done(&h->text);
-	free(h->entry);
-	pthread_mutex_destroy(&h->lock);
-	free(h);
+	pt_fs_handle_free(fs, h);
 	fuse_reply_err(req, 0);
 }

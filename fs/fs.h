@@ -67,6 +67,7 @@ struct pt_fs_inode {
 };
 
 struct pt_fs_handle {
+	struct pt_fs_handle *prev, *next;       /* fs->handles; handles_lock */
 	struct pt_fs_inode *inode;      /* a reference */
 	bool writes;
 	struct pt_buf text;             /* control and info files: contents at open. Directories: records of dir.c */
@@ -109,6 +110,9 @@ struct pt_fs {
 
 	pthread_mutex_t writers_lock;   /* list of open writers (writer.c) */
 	struct pt_fs_writer *writers;
+
+	pthread_mutex_t handles_lock;   /* list of open handles: the kernel forgets the last ones at unmount */
+	struct pt_fs_handle *handles;
 
 	struct pt_fs_intents *intents;
 	struct pt_fs_errors *errors;
@@ -229,6 +233,12 @@ void pt_fs_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t newparent, const char
 void pt_fs_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t newparent, const char *newname, unsigned flags);
 
 /* ---- open.c: opens by kind of inode ---- */
+struct pt_fs_handle *pt_fs_handle_create(struct pt_fs *fs, struct pt_fs_inode *inode, bool writes);
+/* Frees a handle of which nothing was opened. */
+void pt_fs_handle_free(struct pt_fs *fs, struct pt_fs_handle *h);
+/* What RELEASE does. */
+void pt_fs_handle_close(struct pt_fs *fs, struct pt_fs_handle *h);
+void pt_fs_handles_close(struct pt_fs *fs);                             /* all that are left, at unmount */
 void pt_fs_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
 void pt_fs_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, struct fuse_file_info *fi);
 void pt_fs_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi);

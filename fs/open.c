@@ -41,7 +41,7 @@ static void *buffer_get(size_t size)
 	return b ? b->data : NULL;
 }
 
-static struct pt_fs_handle *handle_create(struct pt_fs *fs, struct pt_fs_inode *inode, bool writes)
+struct pt_fs_handle *pt_fs_handle_create(struct pt_fs *fs, struct pt_fs_inode *inode, bool writes)
 {
 	struct pt_fs_handle *h = pt_calloc(1, sizeof(*h));
 
@@ -50,11 +50,30 @@ static struct pt_fs_handle *handle_create(struct pt_fs *fs, struct pt_fs_inode *
 	h->inode = pt_fs_inode_ref(fs, inode);
 	h->writes = writes;
 	pthread_mutex_init(&h->lock, NULL);
+	pthread_mutex_lock(&fs->handles_lock);
+	h->next = fs->handles;
+	if (h->next)
+		h->next->prev = h;
+	fs->handles = h;
+	pthread_mutex_unlock(&fs->handles_lock);
 	return h;
 }
 
-/* What RELEASE does; also for opens whose reply was not taken. */
-static void handle_close(struct pt_fs *fs, struct pt_fs_handle *h)
+void pt_fs_handle_free(struct pt_fs *fs, struct pt_fs_handle *h)
+{
+	pthread_mutex_lock(&fs->handles_lock);
+	*(h->prev ? &h->prev->next : &fs->handles) = h->next;
+	if (h->next)
+		h->next->prev = h->prev;
+	pthread_mutex_unlock(&fs->handles_lock);
+	pt_fs_inode_unref(fs, h->inode);
+	pt_buf_done(&h->text);
+	free(h->entry);
+	pthread_mutex_destroy(&h->lock);
+	free(h);
+}
+
+void pt_fs_handle_close(struct pt_fs *fs, struct pt_fs_handle *h)
 {
 	struct pt_fs_inode *i = h->inode;
 
@@ -72,10 +91,13 @@ static void handle_close(struct pt_fs *fs, struct pt_fs_handle *h)
 	default:
 		break;
 	}
-	pt_fs_inode_unref(fs, i);
-	pt_buf_done(&h->text);
-	pthread_mutex_destroy(&h->lock);
-	free(h);
+	pt_fs_handle_free(fs, h);
+}
+
+void pt_fs_handles_close(struct pt_fs *fs)
+{
+	while (fs->handles)
+		pt_fs_handle_close(fs, fs->handles);
 }
 
 static int open_view(struct pt_fs *fs, struct pt_fs_inode *i, const struct fuse_ctx *ctx, struct fuse_file_info *fi)
@@ -165,22 +187,19 @@ void pt_fs_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 
 	pt_fail_clear();
 	atomic_fetch_add(&fs->counters.ops[PT_FS_OP_OPEN], 1);
-	h = handle_create(fs, i, (fi->flags & O_ACCMODE) != O_RDONLY);
+	h = pt_fs_handle_create(fs, i, (fi->flags & O_ACCMODE) != O_RDONLY);
 	rc = h ? open_inode(fs, i, fuse_req_ctx(req), fi, &text) : pt_fail_nomem();
 	if (rc < 0) {
 		pt_buf_done(&text);
 		pt_fs_fail(req, rc, i, NULL, "open");
-		if (h) {
-			pt_fs_inode_unref(fs, i);
-			pthread_mutex_destroy(&h->lock);
-			free(h);
-		}
+		if (h)
+			pt_fs_handle_free(fs, h);
 		return;
 	}
 	h->text = text;
 	fi->fh = (uint64_t)(uintptr_t)h;
 	if (fuse_reply_open(req, fi) < 0)
-		handle_close(fs, h);
+		pt_fs_handle_close(fs, h);
 }
 
 static int create_view(struct pt_fs *fs, struct pt_fs_inode *dir, const char *name, mode_t mode, const struct fuse_ctx *ctx,
@@ -265,21 +284,33 @@ void pt_fs_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mo
 		pt_fs_fail(req, rc, dir, name, "create");
 		return;
 	}
-	h = handle_create(fs, i, (fi->flags & O_ACCMODE) != O_RDONLY);
+	h = pt_fs_handle_create(fs, i, (fi->flags & O_ACCMODE) != O_RDONLY);
 	rc = h ? pt_fs_entry_fill(fs, i, &e) : pt_fail_nomem();
 	if (rc < 0) {
 		pt_fs_fail(req, rc, dir, name, "create");
 		if (h)
-			handle_close(fs, h);
+			pt_fs_handle_close(fs, h);
 		pt_fs_inode_unref(fs, i);
 		return;
 	}
 	fi->fh = (uint64_t)(uintptr_t)h;
 	pt_fs_inode_looked_up(fs, i);
 	if (fuse_reply_create(req, &e, fi) < 0) {
-		handle_close(fs, h);
+		pt_fs_handle_close(fs, h);
 		pt_fs_inode_forget(fs, i, 1);
 	}
+}
+
+/* A copy: once the kernel has the reply, RELEASE may come before the replying thread goes on. */
+static int64_t text_read(const struct pt_fs_handle *h, void *buf, size_t size, uint64_t off)
+{
+	size_t n = off < h->text.len ? h->text.len - (size_t)off : 0;
+
+	if (n > size)
+		n = size;
+	if (n)
+		memcpy(buf, h->text.data + off, n);
+	return (int64_t)n;
 }
 
 void pt_fs_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi)
@@ -293,14 +324,11 @@ void pt_fs_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct f
 	(void)ino;
 	pt_fail_clear();
 	atomic_fetch_add(&fs->counters.ops[PT_FS_OP_READ], 1);
-	if (i->kind == PT_FS_CONTROL || i->kind == PT_FS_INFO) {
-		n = (uint64_t)off < h->text.len ? (int64_t)(h->text.len - (uint64_t)off) : 0;
-		fuse_reply_buf(req, n ? (const char *)h->text.data + off : NULL, (size_t)n < size ? (size_t)n : size);
-		return;
-	}
 	buf = buffer_get(size);
 	if (!buf)
 		n = pt_fail_nomem();
+	else if (i->kind == PT_FS_CONTROL || i->kind == PT_FS_INFO)
+		n = text_read(h, buf, size, (uint64_t)off);
 	else if (i->kind == PT_FS_VIEW)
 		n = pt_fs_view_read(fs, i, buf, size, (uint64_t)off);
 	else if (i->kind == PT_FS_WRITER)
@@ -384,7 +412,7 @@ void pt_fs_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	(void)ino;
 	pt_fail_clear();
 	atomic_fetch_add(&fs->counters.ops[PT_FS_OP_RELEASE], 1);
-	handle_close(fs, (struct pt_fs_handle *)(uintptr_t)fi->fh);
+	pt_fs_handle_close(fs, (struct pt_fs_handle *)(uintptr_t)fi->fh);
 	fuse_reply_err(req, 0);
 }
 

@@ -216,6 +216,7 @@ int pt_fs_run(const struct pt_fs_options *options, struct fuse_args *args, void 
 	fs->options = options;
 	fs->started_ns = pt_time_now_ns();
 	pthread_mutex_init(&fs->writers_lock, NULL);
+	pthread_mutex_init(&fs->handles_lock, NULL);
 	rc = session_make(fs, args);
 	if (rc == 0)
 		rc = store_open(fs);
@@ -232,12 +233,14 @@ int pt_fs_run(const struct pt_fs_options *options, struct fuse_args *args, void 
 	if (fs->session)
 		fuse_session_destroy(fs->session);
 	pt_fs_gc_stop(fs);
+	pt_fs_handles_close(fs);
 	pt_fs_intents_done(fs);
 	pt_fs_table_done(fs);
 	pt_fs_errors_done(fs);
 	if (fs->repo)
 		pt_repo_close(fs->repo);
 	free(fs->spool_dir);
+	pthread_mutex_destroy(&fs->handles_lock);
 	pthread_mutex_destroy(&fs->writers_lock);
 	free(fs);
 	return rc;

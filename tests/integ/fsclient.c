@@ -141,15 +141,15 @@ static int same_as_source(const char *path)
 	ssize_t n;
 	size_t at = 0;
 
-	if (f < 0)
+	if (f < 0) {
+		free(got);
 		return -1;
+	}
 	while ((n = read(f, got + at, source_len + 1 - at)) > 0)
 		at += (size_t)n;
 	close(f);
-	if (n < 0)
-		return -1;
-	errno = EILSEQ;
-	n = at == source_len && memcmp(got, source, at) == 0 ? 0 : -1;
+	errno = n < 0 ? errno : EILSEQ;
+	n = n == 0 && at == source_len && memcmp(got, source, at) == 0 ? 0 : -1;
 	free(got);
 	return (int)n;
 }
@@ -246,6 +246,7 @@ static int run_all(int count, char **ops)
 		rc = run(ops[i]);
 		if (want ? rc == 0 || strcmp(strerrorname_np(errno), want) != 0 : rc < 0) {
 			printf("%s: %s%s%s\n", shown, rc < 0 ? strerrorname_np(errno) : "no failure", want ? ", wanted " : "", want ? want : "");
+			free(shown);
 			return 1;
 		}
 		free(shown);
@@ -289,6 +290,8 @@ static int hold(const char *how, const char *path, const char *command)
 			return 5;
 		close(fd);
 	}
+	free(before);
+	free(after);
 	return 0;
 }
 
