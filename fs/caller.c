@@ -2,7 +2,7 @@
  *
  * mkdir(2) and open(2) with O_EXCL of something that a look-up has found fail in the kernel before anybody is asked. But axis directories always exist
  * to stat and to path walks, and views that are computed, or wait for other parts, are found though nothing is stored under their names; cp -r,
- * copytree and tar make all that they copy. So a look-up on behalf of such a call finds nothing where nothing is listed (DECISIONS 21), and the
+ * copytree and tar make all that they copy. So a look-up on behalf of such a call finds nothing where nothing is listed (docs/PATHS.md "Listing"), and the
  * MKDIR or CREATE that follows succeeds. Where /proc does not tell (another pid namespace, no right to trace), such calls say EEXIST. */
 #include "fs.h"
 

@@ -1,4 +1,4 @@
-/* fs/file.c - ordinary files: one inode per node, mutable (DECISIONS 22, 23).
+/* fs/file.c - ordinary files: one inode per node, mutable.
  *
  * A clean file is a sealed blob, read in place. The first change copies it to a spool that all openers of this mount share; flush, fsync and release
  * seal a dirty spool into a new blob. A file that was renamed onto a view lives on for its open handles; its attributes go to the publication. */

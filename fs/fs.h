@@ -167,7 +167,7 @@ int pt_fs_errors_text(struct pt_fs *fs, struct pt_buf *out);
 bool pt_fs_errors_last(struct pt_fs *fs, uint64_t ino, char *ret_text, size_t len);
 void pt_fs_path(struct pt_fs *fs, const struct pt_fs_inode *inode, const char *name, struct pt_buf *out);
 
-/* ---- intent.c: what a thread is about to do, between ESTALE and its next OPEN (DECISIONS 16, 17) ---- */
+/* ---- intent.c: what a thread is about to do, between ESTALE and its next OPEN ---- */
 int pt_fs_intents_init(struct pt_fs *fs);
 void pt_fs_intents_done(struct pt_fs *fs);
 /* The thread is about to write (node, dir, name): look-ups by it find a fresh writer. */

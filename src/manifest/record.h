@@ -102,7 +102,7 @@ struct pt_manifest {
 	uint32_t object_count;
 	struct pt_object *objects;      /* by rank; boxes cover the shape exactly, without overlap */
 	struct pt_id container;         /* not zero: no revision, but a tensor of this container's blob (node: the container's); never in the index */
-	bool pending;                   /* a sealed part of a set not committed yet, dressed up as a revision of its own box (DECISIONS: served by
+	bool pending;                   /* a sealed part of a set not committed yet, dressed up as a revision of its own box (served by
 					 * as_stored and the exact shard while nothing is committed); never in the index as a manifest */
 };
 

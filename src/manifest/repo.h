@@ -127,7 +127,7 @@ struct pt_object_spec {
 	const char *step;
 };
 
-/* A native object: header as DECISIONS 28, payload in order through a window of a few MiB, hashed (XXH3, CRC-32) on the way. */
+/* A native object: header as docs/SPEC-store.md "Objects" says, payload in order through a window of a few MiB, hashed (XXH3, CRC-32) on the way. */
 int pt_object_writer_create(struct pt_repo *repo, const struct pt_object_spec *spec, struct pt_object_writer **ret_w);
 /* Next len payload bytes; data NULL: zeros. -EINVAL beyond the payload's size. */
 int pt_object_writer_append(struct pt_object_writer *w, const void *data, uint64_t len);

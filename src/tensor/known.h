@@ -32,7 +32,7 @@ void pt_known_describe(const struct pt_known *k, char *buf, size_t len);
 void pt_written_describe(enum pt_written written, int32_t size, int32_t dim, char *buf, size_t len);
 bool pt_written_is_tp(enum pt_written written);
 
-/* Did a tp axis that names its dimension make these objects? A dimension that was defaulted is written as -1 in the axis (DECISIONS 1). */
+/* Did a tp axis that names its dimension make these objects? A dimension that was defaulted is written as -1 in the axis. */
 bool pt_objects_define_dim(const struct pt_object *objects, uint32_t count);
 /* Is there a set in this scope whose tp axis names this dimension? (request.c) */
 bool pt_known_defines_dim(const struct pt_known *k, const char *scope, int32_t dim);

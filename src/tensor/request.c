@@ -1,5 +1,5 @@
 /* tensor/request.c - completes a request: sizes, ids and dimensions that a path left out are taken from what is stored or
- * pending (DECISIONS 1, 8, 9). Pure, over a snapshot of the node. */
+ * pending. Pure, over a snapshot of the node. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

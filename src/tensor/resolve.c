@@ -1,4 +1,4 @@
-/* tensor/resolve.c - from a request to the revision and the box that answer it (DESIGN 4 "Reads", DECISIONS 1-9 and 20).
+/* tensor/resolve.c - from a request to the revision and the box that answer it (docs/PATHS.md "Reading").
  *
  * Reads a snapshot of the node's records, never payloads. Scopes are never bridged. */
 #include <errno.h>
@@ -266,7 +266,7 @@ static int resolve_revision(const struct pt_known *k, const struct pt_request *r
 	return 0;
 }
 
-/* ---- pending sets (DECISIONS 4) ---- */
+/* ---- pending sets ---- */
 
 /* The global shape of a pending shard: known, or what even shards would make. */
 static void guess_global(const struct pt_pending *p, const struct pt_shape *local, struct pt_shape *ret_global)

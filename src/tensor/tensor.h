@@ -15,7 +15,7 @@
 enum pt_target { PT_TARGET_FULL, PT_TARGET_SHARD, PT_TARGET_AS_STORED };
 
 /* What a path or an API call asks for. From paths, sizes (0), dims (-1), ids (has_id false) may be missing: they are completed from what is stored or
- * pending (DECISIONS 1, 9), else -EINVAL with a sentence that names the missing part. */
+ * pending, else -EINVAL with a sentence that names the missing part. */
 struct pt_request {
 	enum pt_target target;
 	struct pt_layout layout;
@@ -32,7 +32,7 @@ struct pt_view;
 
 struct pt_view_info {
 	bool complete;                  /* false: a pending set answers; shape may be unknown (shape_known) */
-	bool readable;                  /* complete, or a sealed part of a pending set that is served while nothing is committed (DECISIONS 4).
+	bool readable;                  /* complete, or a sealed part of a pending set that is served while nothing is committed.
 					 * false: pt_view_pin is -ENODATA */
 	bool shape_known;
 	enum pt_dtype dtype;
@@ -53,7 +53,7 @@ struct pt_view_info {
 	const char *source;             /* "stored", "planned from tp=4 on dim 0", ...: one phrase, owned by the view */
 };
 
-/* DESIGN 4 "Reads" with DECISIONS 1-9, 20. Errors: -ENOENT nothing such is stored (the sentence says what is), -EINVAL nonsense or ambiguous,
+/* docs/PATHS.md "Reading". Errors: -ENOENT nothing such is stored (the sentence says what is), -EINVAL nonsense or ambiguous,
  * -EIO. An incomplete set is not an error: complete is false. */
 int pt_view_resolve(struct pt_repo *repo, uint64_t node, const struct pt_request *req, struct pt_view **ret_view);
 struct pt_view *pt_view_ref(struct pt_view *v);
@@ -101,7 +101,7 @@ struct pt_upload_options {
 };
 
 /* One thread at a time uses an upload.
- * DESIGN 4 "Writes", DECISIONS 1-3, 7-11. -EACCES as_stored; -EINVAL `shard` without axes, partition together with axes, ...; a missing dim defaults to 0
+ * docs/PATHS.md "Writing". -EACCES as_stored; -EINVAL `shard` without axes, partition together with axes, ...; a missing dim defaults to 0
  * on the first write, else to what is stored. Nothing is visible before pt_upload_publish. */
 int pt_upload_open(struct pt_repo *repo, uint64_t node, const struct pt_request *req, const struct pt_upload_options *options, struct pt_upload **ret_u);
 /* A better hint, as long as no byte has been fed (-EBUSY): dtype and shape that were set on the open file. */

@@ -42,7 +42,7 @@ static void adopt_dim(struct pt_upload *u, const struct pt_layout *have)
 	u->dim_defaulted = false;
 }
 
-/* A SHARD object (DECISIONS 11): its axes must be those of the request; it knows its global shape, so it is stored as a slice of it. */
+/* A SHARD object: its axes must be those of the request; it knows its global shape, so it is stored as a slice of it. */
 static int target_of_shard(struct pt_upload *u, const struct pt_obj *obj, const struct pt_layout *have, struct target *t)
 {
 	char want[PT_LAYOUT_TEXT_MAX];

@@ -18,7 +18,7 @@ struct pt_upload {
 	struct pt_request req;          /* completed */
 	struct pt_upload_options options;
 	enum pt_written written;
-	bool dim_defaulted;             /* nobody named the dimension: it does not define it for readers (DECISIONS 1) */
+	bool dim_defaulted;             /* nobody named the dimension: it does not define it for readers */
 	bool object_only;               /* writer=.../shard: only a tensor object says where its slice belongs */
 	enum pt_split split;
 	struct pt_partition cut;        /* TP_* and WRITER */

@@ -29,7 +29,7 @@ int pt_tree_component(const char *dir, const char *decoded, char ret_component[P
 /* The inverse: false when component is an ordinary one (then dir is "" and the name the component). */
 bool pt_tree_component_split(const char *component, char ret_dir[PT_TREE_DIR_MAX], const char **ret_decoded);
 
-/* The one name under which a stored object is listed (DECISIONS 21): axis components, then "full" or "shard"; "dp=0of2/tp=1of4,dim=0/shard". */
+/* The one name under which a stored object is listed (docs/PATHS.md "Listing"): axis components, then "full" or "shard"; "dp=0of2/tp=1of4,dim=0/shard". */
 #define PT_TREE_LISTED_MAX (2 * PT_LAYOUT_TEXT_MAX + 64)
 int pt_tree_object_path(const struct pt_manifest *m, uint32_t object, char ret_path[PT_TREE_LISTED_MAX]);
 /* Which visible object of m this request is the listed name of. False: the request is a computed view. Any format counts. */

@@ -295,7 +295,7 @@ END_CASE
 CASE(A73_multi_axis)
 	struct ptio_tensor x = ar(PTIO_F32, "2,4", 0), y = ar(PTIO_F32, "2,4", 50);
 
-	/* The first round ends before the second begins: without a step tag that is the caller's business (DECISIONS 2). */
+	/* The first round ends before the second begins: without a step tag that is the caller's business. */
 	OK(put("k", x, "dp=0of2/tp=0of2@1"));
 	OK(put("k", x, "dp=0of2/tp=1of2@1"));
 	OK(upsert("k", y, "dp=0of2/tp=0of2@1"));

@@ -1,5 +1,5 @@
 /* tests/unit/test_request.c - what a path leaves out is completed from what is stored or pending, or refused with a sentence that names it
- * (DECISIONS 1, 8, 9). */
+ *. */
 #include "lib/tensor_help.h"
 
 static struct pt_repo *repo;
