@@ -60,7 +60,7 @@ static int serve(char **argv)
 		t.name = name;
 		if (pt_shape_parse(shape, &t.shape) || pt_shape_bytes(&t.shape, t.dtype, &bytes))
 			return die(line);
-		if (strcmp(argv[2], "crc") == 0)
+		if (bytes && strcmp(argv[2], "crc") == 0)
 			t.crc32 = (uint32_t)crc32_z(0, payloads.data + at, bytes);
 		offs[count] = at;
 		at += bytes;
