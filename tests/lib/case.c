@@ -232,11 +232,12 @@ struct ptio_tensor bytes_of(enum ptio_dtype dtype, const char *shape, const void
 	return t;
 }
 
-/* binary16 of a small whole number */
+/* binary16 of a whole number below 2048 */
 static uint16_t half(unsigned v)
 {
 	unsigned e = 0;
 
+	ck_assert_uint_lt(v, 2048);
 	if (!v)
 		return 0;
 	while (v >> (e + 1))
@@ -256,7 +257,7 @@ struct ptio_tensor ar(enum ptio_dtype dtype, const char *shape, int k)
 		float f = (float)v;
 		double d = (double)v;
 		uint32_t bits;
-		uint16_t h = half((unsigned)v);
+		uint16_t h;
 
 		memcpy(&bits, &f, sizeof(bits));
 		switch (dtype) {
@@ -267,6 +268,7 @@ struct ptio_tensor ar(enum ptio_dtype dtype, const char *shape, int k)
 			memcpy(at, &d, 8);
 			break;
 		case PTIO_F16:
+			h = half((unsigned)v);
 			memcpy(at, &h, 2);
 			break;
 		case PTIO_BF16:
