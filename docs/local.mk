@@ -1,5 +1,6 @@
 # Documents: one line a page.
 dist_doc_DATA += \
+	docs/CONFORMANCE.md \
 	docs/DESIGN.md \
 	docs/HACKING.md \
 	docs/PATHS.md \
