@@ -295,6 +295,8 @@ void pt_fs_writer_stat(struct pt_fs_inode *inode, struct stat *st);
 int pt_fs_writer_setattr(struct pt_fs *fs, struct pt_fs_inode *inode, const struct stat *attr, int to_set);
 /* dtype (name) or shape (text) of a bin stream that has not begun; the other NULL. */
 int pt_fs_writer_hint(struct pt_fs *fs, struct pt_fs_inode *inode, const char *dtype, const char *shape);
+
+/* ---- upload.c ---- */
 /* Feeds a whole file (spool descriptor, or blob when fd < 0) into a new upload for a view name and publishes it. Keeps the upload for later attributes. */
 struct pt_fs_source {
 	int fd;

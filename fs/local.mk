@@ -20,6 +20,7 @@ fs_ptiofs_SOURCES = \
 	fs/rename.c \
 	fs/session.c \
 	fs/spool.c \
+	fs/upload.c \
 	fs/view.c \
 	fs/writer.c \
 	fs/xattr.c

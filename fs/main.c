@@ -99,9 +99,12 @@ static int mountpoint_check(struct pt_fs_options *o)
 	struct stat st;
 	char *absolute;
 	bool empty;
-	int rc;
+	int rc, try;
 
-	if (stat(o->mountpoint, &st) < 0) {
+	/* A mount that is just ending is not connected for a moment. */
+	for (try = 0; (rc = stat(o->mountpoint, &st)) < 0 && errno == ENOTCONN && try < 10; try++)
+		usleep(100000);
+	if (rc < 0) {
 		if (errno == ENOTCONN || errno == ECONNABORTED)
 			return pt_fail(errno, "%s is left over from a mount whose driver has ended: run `fusermount3 -u %s` and try again", o->mountpoint,
 				       o->mountpoint);

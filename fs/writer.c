@@ -73,35 +73,6 @@ void pt_fs_writer_done(struct pt_fs *fs, struct pt_fs_inode *inode)
 	inode->writer = NULL;
 }
 
-int pt_fs_upload_open(struct pt_fs *fs, uint64_t node, const char *dir, const char *name, const struct pt_parse_hint *hint,
-		      const struct pt_fs_source *attrs, struct pt_upload **ret_upload)
-{
-	struct pt_upload_options o = { .format = PT_FORMAT_COUNT };
-	struct pt_request req;
-	enum pt_format format;
-	int rc;
-
-	rc = pt_tree_view_parse(dir, name, &req, &format);
-	if (rc < 0)
-		return rc;
-	if (node == PT_NODE_ROOT)
-		return pt_fail(EINVAL, "%s at the top of the mount belongs to no key: make a directory for the key first (mkdir KEY)", name);
-	if (format == PT_FORMAT_COUNT)
-		format = fs->options->bare;
-	/* What is written is told by its content, whatever the suffix; only bare payload bytes cannot be. */
-	if (format == PT_FORMAT_BIN)
-		o.format = PT_FORMAT_BIN;
-	if (hint)
-		o.hint = *hint;
-	if (req.split == PT_SPLIT_UNSET)
-		req.split = fs->options->split;
-	o.mode = attrs->mode;
-	o.uid = attrs->uid;
-	o.gid = attrs->gid;
-	o.mtime_ns = attrs->mtime_ns;
-	return pt_upload_open(fs->repo, node, &req, &o, ret_upload);
-}
-
 static int writer_start(struct pt_fs *fs, struct pt_fs_writer *w)
 {
 	struct pt_upload *u;
@@ -119,14 +90,18 @@ static int writer_start(struct pt_fs *fs, struct pt_fs_writer *w)
 	return 0;
 }
 
-/* The node's hints for raw bytes: user.ptio.dtype and user.ptio.shape set on the directory. */
+/* The node's hints for raw bytes: user.ptio.dtype and user.ptio.shape set on the directory. They count until something is stored: copies of a
+ * directory carry them, too. */
 static void hint_from_node(struct pt_fs *fs, struct pt_fs_writer *w)
 {
 	struct pt_node n;
 	struct pt_shape shape;
 	char text[256];
+	bool revision, pending;
 	uint32_t i;
 
+	if (pt_tensor_exists(fs->repo, w->inode->node, &revision, &pending) < 0 || revision)
+		return;
 	if (pt_node_get(fs->repo, w->inode->node, &n) < 0)
 		return;
 	for (i = 0; i < n.xattr_count; i++) {
@@ -544,35 +519,4 @@ int pt_fs_writer_hint(struct pt_fs *fs, struct pt_fs_inode *inode, const char *d
 out:
 	pthread_mutex_unlock(&inode->lock);
 	return rc;
-}
-
-static int feed(void *ctx, const void *data, uint64_t len)
-{
-	return pt_upload_feed(ctx, data, len);
-}
-
-int pt_fs_upload_source(struct pt_fs *fs, uint64_t node, const char *dir, const char *name, const struct pt_fs_source *source,
-			struct pt_upload **ret_upload)
-{
-	struct pt_upload *u;
-	struct pt_published p;
-	int rc;
-
-	rc = pt_fs_upload_open(fs, node, dir, name, NULL, source, &u);
-	if (rc < 0)
-		return rc;
-	if (source->fd >= 0)
-		rc = pt_fs_spool_each(source->fd, source->size, feed, u);
-	else
-		rc = pt_fs_blob_each(fs, &source->blob, source->size, feed, u);
-	if (rc == 0)
-		rc = pt_upload_publish(u, &p);
-	if (rc < 0) {
-		pt_upload_free(u);
-		return rc;
-	}
-	atomic_fetch_add(&fs->counters.published, 1);
-	pt_fs_gc_poke(fs);
-	*ret_upload = u;
-	return 0;
 }

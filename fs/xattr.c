@@ -186,9 +186,11 @@ void pt_fs_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t siz
 		fuse_reply_err(req, strncmp(name, "system.", 7) == 0 ? EOPNOTSUPP : ENODATA);
 		return;
 	}
-	rc = value_stored(fs, i, name, &value);
-	if (rc == -ENODATA && strncmp(name, PREFIX, strlen(PREFIX)) == 0 && tells(i))
+	rc = -ENODATA;
+	if (strncmp(name, PREFIX, strlen(PREFIX)) == 0 && tells(i))
 		rc = value_told(fs, i, name + strlen(PREFIX), &value);
+	if (rc == -ENODATA)             /* also hints for what is still to be written */
+		rc = value_stored(fs, i, name, &value);
 	if (rc == -ENODATA)
 		pt_fail_clear();
 	if (rc < 0)
@@ -198,32 +200,39 @@ void pt_fs_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t siz
 	pt_buf_done(&value);
 }
 
+static bool listed_before(const struct pt_buf *names, const char *name)
+{
+	size_t at;
+
+	for (at = 0; at < names->len; at += strlen((const char *)names->data + at) + 1)
+		if (strcmp((const char *)names->data + at, name) == 0)
+			return true;
+	return false;
+}
+
 void pt_fs_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
 {
 	struct pt_fs *fs = pt_fs_of(req);
 	struct pt_fs_inode *i = pt_fs_inode(fs, ino);
 	struct pt_buf names = PT_BUF_INIT, value = PT_BUF_INIT;
 	struct pt_node n;
-	bool hint = false;
 	uint32_t x;
 	size_t t;
 
 	pt_fail_clear();
 	atomic_fetch_add(&fs->counters.ops[PT_FS_OP_XATTR], 1);
-	if (has_node_xattrs(i) && pt_node_get(fs->repo, i->node, &n) == 0) {
-		for (x = 0; x < n.xattr_count; x++) {
-			pt_buf_append(&names, n.xattrs[x].name, strlen(n.xattrs[x].name) + 1);
-			hint = hint || strncmp(n.xattrs[x].name, PREFIX, strlen(PREFIX)) == 0;
-		}
-		pt_node_done(&n);
-	}
-	/* A directory's own hints come first; both lists never hold a name twice. */
-	for (t = 0; t < TOLD && tells(i) && !hint; t++) {
+	for (t = 0; t < TOLD && tells(i); t++) {
 		pt_buf_reset(&value);
 		if (value_told(fs, i, told[t], &value) == 0) {
 			pt_buf_append_str(&names, PREFIX);
 			pt_buf_append(&names, told[t], strlen(told[t]) + 1);
 		}
+	}
+	if (has_node_xattrs(i) && pt_node_get(fs->repo, i->node, &n) == 0) {
+		for (x = 0; x < n.xattr_count; x++)
+			if (!listed_before(&names, n.xattrs[x].name))
+				pt_buf_append(&names, n.xattrs[x].name, strlen(n.xattrs[x].name) + 1);
+		pt_node_done(&n);
 	}
 	reply_value(req, &names, size);
 	pt_buf_done(&names);
