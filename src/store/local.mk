@@ -23,6 +23,13 @@ libptio_core_la_SOURCES += \
 	src/store/pins.h \
 	src/store/refmap.c \
 	src/store/refmap.h \
+	src/store/remote.c \
+	src/store/remote.h \
+	src/store/remote_data.c \
+	src/store/remote_int.h \
+	src/store/remote_meta.c \
+	src/store/remote_pin.c \
+	src/store/remote_read.c \
 	src/store/sqlite_conn.c \
 	src/store/sqlite_conn.h \
 	src/store/sqlite_file.c \

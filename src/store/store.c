@@ -19,6 +19,7 @@
 #include "base/io.h"
 #include "base/size.h"
 #include "store/fault.h"
+#include "store/remote.h"
 
 #define INDEX_NAME "index.db"
 
@@ -254,6 +255,27 @@ static int open_memory(struct pt_store *s, const char *size)
 	return rc;
 }
 
+/* A store that a ptiod exports. */
+static int open_remote(struct pt_store *s, const char *hosts, const struct pt_store_options *o)
+{
+	struct pt_remote_options remote = { .secret_file = o->secret_file, .tls = o->tls, .timeout_ns = o->timeout_ns };
+	const char *tls = getenv("PTIO_TLS"), *timeout = getenv("PTIO_TIMEOUT");
+	uint64_t seconds;
+	int rc;
+
+	if (!remote.secret_file)
+		remote.secret_file = getenv("PTIO_SECRET_FILE");
+	if (tls && strcmp(tls, "1") == 0)
+		remote.tls = true;
+	if (!remote.timeout_ns && timeout && *timeout) {
+		rc = pt_size_parse(timeout, &seconds);
+		if (rc < 0 || seconds < 1 || seconds > 86400)
+			return pt_fail(EINVAL, "PTIO_TIMEOUT is a number of seconds from 1 to 86400, not \"%s\"", timeout);
+		remote.timeout_ns = (int64_t)seconds * 1000000000;
+	}
+	return pt_remote_open(hosts, &remote, &s->meta, &s->data, &s->read_only);
+}
+
 int pt_store_open(const char *uri, const struct pt_store_options *options, struct pt_store **ret_store)
 {
 	static const struct pt_store_options defaults;
@@ -273,8 +295,12 @@ int pt_store_open(const char *uri, const struct pt_store_options *options, struc
 		rc = open_dir(s, uri, o);
 	else if (strncmp(uri, "mem:", 4) == 0)
 		rc = open_memory(s, uri + 4);
+	else if (strncmp(uri, "ptio://", 7) == 0)
+		rc = open_remote(s, uri + 7, o);
+	else if (strncmp(uri, "tcp://", 6) == 0)
+		rc = open_remote(s, uri + 6, o);
 	else
-		rc = pt_fail(EINVAL, "\"%s\" is not a store; write /PATH, dir:PATH or mem:SIZE", uri);
+		rc = pt_fail(EINVAL, "\"%s\" is not a store; write /PATH, dir:PATH, mem:SIZE or ptio://HOST:PORT", uri);
 	if (rc == 0)
 		rc = pt_fault_meta_stack(&s->meta, faults);
 	if (rc == 0)
@@ -284,9 +310,9 @@ int pt_store_open(const char *uri, const struct pt_store_options *options, struc
 		return rc;
 	}
 	s->durable = s->meta.ops->durable && s->data.ops->durable;
-	s->read_only = o->read_only;
-	s->meta.read_only = o->read_only;
-	s->data.read_only = o->read_only;
+	s->read_only = s->read_only || o->read_only;    /* a daemon may be so by itself */
+	s->meta.read_only = s->read_only;
+	s->data.read_only = s->read_only;
 	*ret_store = s;
 	return 0;
 }

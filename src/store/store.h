@@ -24,10 +24,16 @@ struct pt_store_options {
 	/* Fault layer stacked under both engines: "" or e.g. "data.read:error=EIO:after=3,meta.commit:delay_ms=200,data.seal:crash:after=1".
 	 * NULL: from the environment PTIO_FAULTS. See store/fault.h. */
 	const char *faults;
+	/* Of ptio:// stores. */
+	const char *secret_file;        /* NULL: from the environment PTIO_SECRET_FILE, else none */
+	bool tls;                       /* as also the environment PTIO_TLS=1 says */
+	int64_t timeout_ns;             /* after which what the daemon does not answer fails; 0: PTIO_TIMEOUT seconds, else 30 s */
 };
 
-/* URIs: "/path", "dir:/path", "mem:SIZE" (64M, 2G; a private in-memory index beside it).
- * -EINVAL: not a URI ptio knows (names the forms); -ENOENT; -ENOTSUP: network filesystem without force. A relative path is taken from the working directory. */
+/* URIs: "/path", "dir:/path", "mem:SIZE" (64M, 2G; a private in-memory index beside it), "ptio://host:port[,host:port]" (a ptiod; the first that answers),
+ * "tcp://..." (the same, over TCP whatever else there is).
+ * -EINVAL: not a URI ptio knows (names the forms); -ENOENT; -ENOTSUP: network filesystem without force; -EACCES: the daemon's
+ * secret is another; -EIO: no daemon answers. A relative path is taken from the working directory. */
 int pt_store_open(const char *uri, const struct pt_store_options *options, struct pt_store **ret_store);
 void pt_store_close(struct pt_store *store);
 /* "64M", "2GiB", "1000" to bytes. -EINVAL. */

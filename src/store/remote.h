@@ -1,0 +1,27 @@
+/* store/remote.h - a store that a ptiod exports, as a meta and a data engine over one session (docs/WIRE.md).
+ *
+ * Both engines retry by themselves what does no harm when done twice, through lost connections, until the timeout; then -EIO. An upload belongs to one
+ * connection: when that is lost its writes and its seal fail with -EIO. A commit whose connection is lost is done once, or ends with -EIO when nobody
+ * can tell. Pins are kept by leases that the session renews; a blob that went while no lease held is -EIO to read, never other bytes. */
+#ifndef PT_STORE_REMOTE_H
+#define PT_STORE_REMOTE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "net/client.h"
+#include "store/data.h"
+#include "store/meta.h"
+
+struct pt_remote_options {
+	const char *secret_file;        /* NULL: none */
+	bool tls;
+	int64_t timeout_ns;             /* 0: 30 s */
+};
+
+/* -EACCES wrong secret, -EIO nobody there. The engines close the session when both are closed; ret_read_only: the daemon refuses changes. */
+int pt_remote_open(const char *hosts, const struct pt_remote_options *options, struct pt_meta *ret_meta, struct pt_data *ret_data, bool *ret_read_only);
+/* Of the session below a remote data engine; false: it is another engine. */
+bool pt_remote_status(const struct pt_data *data, struct pt_net_status *ret_status);
+
+#endif

@@ -1,0 +1,80 @@
+/* store/remote_int.h - what the two remote engines share: the session, operations under way, pins. */
+#ifndef PT_STORE_REMOTE_INT_H
+#define PT_STORE_REMOTE_INT_H
+
+#include <pthread.h>
+
+#include "net/client.h"
+#include "store/refmap.h"
+#include "store/remote.h"
+
+#define PT_REMOTE_RANGES 256            /* of one request */
+
+struct pt_remote {
+	struct pt_net_client *client;
+	struct pt_net_session session;
+	/* In the order they are taken. */
+	pthread_mutex_t pin_order;      /* held from a pin's count to its submission; recursive: that may fail at once, which undoes the count */
+	pthread_mutex_t lock;           /* all below */
+	uint32_t engines;               /* open ones */
+	struct pt_remote_op *free_ops;
+	uint32_t free_count;
+	uint64_t next_upload;
+	struct pt_refmap pins;          /* struct pt_remote_pin */
+};
+
+struct pt_remote_pin {
+	struct pt_refmap_node node;     /* first */
+	uint64_t count;
+};
+
+/* One request, and where its answer goes. Recycled. */
+struct pt_remote_op {
+	struct pt_net_call call;        /* first */
+	struct pt_remote *remote;
+	struct pt_remote_op *next_free;
+	struct pt_done *done;           /* NULL: nobody waits */
+	/* Before done, on the thread that ends the call; may change rc. NULL: nothing. */
+	int (*end)(struct pt_remote_op *op, int rc);
+	/* An operation of several requests ends with its last one. lead: the first; left, rc and sentence are the lead's, under the remote's lock. */
+	struct pt_remote_op *lead;
+	uint32_t left;
+	int rc;
+	char sentence[512];
+	/* Whatever the kind of request needs. */
+	void *ret_a, *ret_b;
+	const struct pt_data_range *ranges;
+	const struct pt_blob_ref *refs;
+	size_t count;
+	uint64_t number, until;
+	struct iovec iov[PT_REMOTE_RANGES];
+};
+
+extern const struct pt_meta_ops pt_remote_meta_ops[2];          /* by durability */
+extern const struct pt_data_ops pt_remote_data_ops[2];
+
+/* A fresh operation, its lead itself. NULL without memory. */
+struct pt_remote_op *pt_remote_op_get(struct pt_remote *r, struct pt_done *done);
+/* Gives up one that was not sent. */
+void pt_remote_op_put(struct pt_remote_op *op);
+/* Packs and submits; a failure ends the operation as an answer would. */
+void pt_remote_send(struct pt_remote_op *op, Ptio__Wire__Request *request);
+/* Ends one that was not sent, as if by an answer. */
+void pt_remote_fail(struct pt_remote_op *op, int rc);
+/* An operation that the caller waits for. */
+struct pt_remote_op *pt_remote_op_wait(struct pt_remote *r, struct pt_wait *w);
+void pt_remote_unref(struct pt_remote *r);                      /* one engine less */
+int pt_remote_reply_bad(void);
+
+/* remote_pin.c */
+void pt_remote_pin(void *h, const struct pt_blob_ref *refs, size_t count, struct pt_done *done);
+void pt_remote_unpin(void *h, const struct pt_blob_ref *refs, size_t count);
+void pt_remote_pinned(void *h, const struct pt_blob_ref *refs, size_t count, bool *ret_pinned, struct pt_done *done);
+void pt_remote_pins_restore(void *ctx);
+bool pt_remote_is_pinned(struct pt_remote *r, const struct pt_blob_ref *ref);
+void pt_remote_pins_done(struct pt_remote *r);
+
+/* remote_read.c */
+void pt_remote_read(void *h, const struct pt_data_range *ranges, size_t count, struct pt_done *done);
+
+#endif
