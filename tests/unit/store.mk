@@ -9,7 +9,7 @@ store_tests = \
 	tests/unit/test_store_uri
 check_PROGRAMS += $(store_tests)
 TESTS += $(store_tests)
-store_support = tests/unit/store_support.c tests/unit/store_support.h tests/unit/rng.h
+store_support = tests/unit/store_support.c tests/unit/store_support.h tests/unit/daemon.c tests/unit/daemon.h tests/unit/rng.h
 
 tests_unit_test_store_data_SOURCES = tests/unit/test_store_data.c $(store_support)
 tests_unit_test_store_data_CPPFLAGS = $(UNIT_CPPFLAGS)

@@ -12,6 +12,8 @@
 #include <unistd.h>
 
 #include "store/fault.h"
+#include "store/remote.h"
+#include "unit/daemon.h"
 #include "unit/rng.h"
 
 static char made[8][256];
@@ -33,8 +35,16 @@ static void remove_made(void)
 {
 	if (made_by != getpid())
 		return;
-	for (size_t i = 0; i < made_count; i++)
-		dir_remove(made[i]);
+	for (size_t i = 0; i < made_count; i++) {
+		static const char *const beside[] = { "", ".run", ".log", ".secret" };    /* daemon.c puts some there */
+
+		for (size_t k = 0; k < sizeof(beside) / sizeof(beside[0]); k++) {
+			char path[sizeof(made[0]) + 8];
+
+			snprintf(path, sizeof(path), "%.255s%s", made[i], beside[k]);
+			dir_remove(path);
+		}
+	}
 }
 
 const char *dir_make(void)
@@ -62,10 +72,28 @@ char *path_in(const char *dir, const char *name)
 /* Rules that never hit, so that every call passes through the layer. */
 #define NO_FAULTS "meta.*:error=EIO:times=0,data.*:error=EIO:times=0"
 
+/* Through a daemon, which serves the folder until the test ends. */
+static void remote_open(int engine, const char *dir, struct pt_meta *ret_meta, struct pt_data *ret_data)
+{
+	const char *hosts = daemon_for(dir, engine == META_LOCAL ? NULL : "mem:64M");
+	struct pt_remote_options options = { .secret_file = daemon_secret(dir) };
+	bool read_only;
+
+	MUST_WORK(pt_remote_open(hosts, &options, ret_meta, ret_data, &read_only));
+	MUST(!read_only);
+}
+
 void meta_open(int engine, const char *dir, struct pt_meta *ret_meta)
 {
 	char *path = path_in(dir, "index.db");
+	struct pt_data data;
 
+	if (engine >= META_LOCAL) {
+		free(path);
+		remote_open(engine, dir, ret_meta, &data);
+		pt_data_close(&data);
+		return;
+	}
 	MUST_WORK(pt_meta_sqlite_open(engine < 2 ? path : NULL, ret_meta));
 	if (engine % 2)
 		MUST_WORK(pt_fault_meta_stack(ret_meta, NO_FAULTS));
@@ -74,6 +102,13 @@ void meta_open(int engine, const char *dir, struct pt_meta *ret_meta)
 
 void data_open(int engine, const char *dir, struct pt_data *ret_data)
 {
+	struct pt_meta meta;
+
+	if (engine >= META_LOCAL) {
+		remote_open(engine, dir, &meta, ret_data);
+		pt_meta_close(&meta);
+		return;
+	}
 	if (engine < 2)
 		MUST_WORK(pt_data_file_open(dir, ret_data));
 	else

@@ -43,10 +43,12 @@ void dir_remove(const char *path);
 char *path_in(const char *dir, const char *name);       /* to be freed */
 
 /* Engines, by number: for loop tests. In dir. */
-#define META_ENGINES 4
-#define DATA_ENGINES 4
-#define META_DURABLE(i) ((i) == 0 || (i) == 1)
-#define DATA_DURABLE(i) ((i) == 0 || (i) == 1)
+#define META_ENGINES 6          /* from META_LOCAL on: of a ptiod that exports dir: or mem: */
+#define META_LOCAL 4
+#define DATA_ENGINES 6
+#define META_DURABLE(i) ((i) == 0 || (i) == 1 || (i) == 4)
+#define DATA_DURABLE(i) META_DURABLE(i)
+#define DATA_MAPS(i) ((i) == 2 || (i) == 3)
 void meta_open(int engine, const char *dir, struct pt_meta *ret_meta);
 void data_open(int engine, const char *dir, struct pt_data *ret_data);
 

@@ -323,7 +323,7 @@ START_TEST(a_map_shows_the_bytes_or_is_not_to_be_had)
 
 	open_engine(_i);
 	MUST_WORK(blob_put(&data, &ref, "0123456789", 10));
-	if (DATA_DURABLE(_i)) {
+	if (!DATA_MAPS(_i)) {
 		MUST_FAIL(EOPNOTSUPP, pt_data_map(&data, &ref, 2, 5, &addr, &map));
 	} else {
 		MUST_WORK(pt_data_map(&data, &ref, 2, 5, &addr, &map));

@@ -534,8 +534,8 @@ int main(void)
 	tcase_add_loop_test(tcase, nonsense_is_refused, 0, META_ENGINES);
 	tcase_add_loop_test(tcase, threads_that_compare_and_set_lose_no_count, 0, META_ENGINES);
 	tcase_add_loop_test(tcase, random_batches_do_what_a_plain_model_does, 0, META_ENGINES);
-	tcase_add_loop_test(tcase, a_snapshot_is_an_index_of_its_own, 0, META_ENGINES);
-	tcase_add_loop_test(tcase, much_deleted_and_written_again_can_be_copied, 0, META_ENGINES);
+	tcase_add_loop_test(tcase, a_snapshot_is_an_index_of_its_own, 0, META_LOCAL);
+	tcase_add_loop_test(tcase, much_deleted_and_written_again_can_be_copied, 0, META_LOCAL);
 	tcase_add_loop_test(tcase, space_and_sync_answer, 0, META_ENGINES);
 	tcase_add_loop_test(tcase, each_failed_allocation_is_reported_and_nothing_leaks, 0, 2);
 	return run_suite("store: meta", &tcase, 1);
