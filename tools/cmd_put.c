@@ -71,7 +71,7 @@ static int put_plain(struct cli *cli, const char *key, int fd, bool no_replace, 
 	struct pt_blob_ref blob;
 	uint64_t bytes;
 	const char *slash = strrchr(key, '/');
-	char *dir = slash ? strndup(key, (size_t)(slash - key)) : NULL;
+	char *dir = slash ? pt_asprintf("%.*s", (int)(slash - key), key) : NULL;
 	int rc;
 
 	if (slash && !dir)
