@@ -327,6 +327,15 @@ bool pt_upload_complete(const struct pt_upload *u)
 
 /* ---- publishing ---- */
 
+/* A described bare payload that is too short to tell from the beginning of another format is one when the file ends with its last byte. */
+static bool bare_payload_is_here(const struct pt_upload *u)
+{
+	const struct pt_parse_hint *hint = &u->options.hint;
+	uint64_t bytes;
+
+	return hint->dtype != PT_DTYPE_INVALID && hint->has_shape && !pt_shape_bytes(&hint->shape, hint->dtype, &bytes) && bytes == pt_parser_fed(u->parser);
+}
+
 /* Says what is missing; completes an empty payload. More bytes may follow an early flush, so nothing of this is for good. */
 static int end_of_file(struct pt_upload *u)
 {
@@ -338,7 +347,7 @@ static int end_of_file(struct pt_upload *u)
 		return rc;
 	if (!u->parser)
 		return pt_fail(EIO, "the tensor is not complete: %llu of %llu bytes came", (unsigned long long)u->slice.pos, (unsigned long long)u->slice.total);
-	if (pt_parser_fed(u->parser) && pt_parser_format(u->parser) == PT_FORMAT_COUNT)
+	if (pt_parser_fed(u->parser) && pt_parser_format(u->parser) == PT_FORMAT_COUNT && !bare_payload_is_here(u))
 		return pt_fail(EIO, "the file ended after %llu bytes that are no tensor file's first; to write plain payload bytes set user.ptio.dtype and "
 			       "user.ptio.shape first", (unsigned long long)pt_parser_fed(u->parser));
 	rc = pt_parser_end(u->parser);

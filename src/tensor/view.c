@@ -10,9 +10,10 @@
 #include "base/size.h"
 #include "tensor/view_int.h"
 
-#define BATCH 256                       /* ranges read in one call */
+#define BATCH 1024                      /* ranges read in one call */
 #define SMALL_PIECE (4 * PT_KIB)        /* pieces below this are fetched together with the gaps between them */
-#define BOUNCE_MAX (2 * PT_MIB)
+#define BOUNCE_MAX (4 * PT_MIB)
+#define LOOK_BACK 256                   /* spans: sources that take turns within a row */
 
 struct pt_view *pt_view_ref(struct pt_view *v)
 {
@@ -144,7 +145,10 @@ static size_t bounce_arrange(struct bounce *b, const struct pt_range *ranges, si
 
 		/* Sources take turns within a row, so the last span of the same source is one of the latest. */
 		for (s = b->span_count; s > 0 && !joins(b, s - 1, r); s--)
-			;
+			if (b->span_count - s == LOOK_BACK) {
+				s = 0;
+				break;
+			}
 		more = s ? r->src_off + r->len - b->span[s - 1].src_end : r->len;
 		if (i && total + more > BOUNCE_MAX)
 			break;

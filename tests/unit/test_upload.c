@@ -75,9 +75,10 @@ static int open_rc(const char *req, bool put)
 }
 
 /* Feeds and publishes; the revision, 0 while pending, or -errno. */
-static int64_t write_file(const char *req, const void *data, uint64_t len, uint64_t piece)
+static int64_t write_as(enum pt_format format, const char *req, const void *data, uint64_t len, uint64_t piece)
 {
-	struct pt_upload *u = open_at(req, NULL);
+	struct pt_upload_options o = { .format = format, .mode = 0644 };
+	struct pt_upload *u = open_at(req, &o);
 	struct pt_published published = { 0 };
 	uint64_t at, n;
 	int rc = 0;
@@ -90,6 +91,16 @@ static int64_t write_file(const char *req, const void *data, uint64_t len, uint6
 		rc = pt_upload_publish(u, &published);
 	pt_upload_free(u);
 	return rc ? rc : (int64_t)published.revision;
+}
+
+static int64_t write_file(const char *req, const void *data, uint64_t len, uint64_t piece)
+{
+	return write_as(PT_FORMAT_COUNT, req, data, len, piece);
+}
+
+static int64_t write_bin(const char *req, const void *data, uint64_t len)
+{
+	return write_as(PT_FORMAT_BIN, req, data, len, 50);
 }
 
 START_TEST(rows_of_the_write_table)
@@ -185,13 +196,24 @@ START_TEST(a_bare_payload_has_the_dtype_and_shape_of_the_revision_or_of_a_hint)
 	OK(pt_upload_publish(u, &published));
 	pt_upload_free(u);
 	expect("full", 7, -1, 0, 0);
-	OK(write_file("full", file.data, file.len, 50));
-	OK(write_file("dp=0of2/full", file.data, file.len, 50));
+	/* A name that says bin takes the revision's; under another name plain bytes are a mistake. */
+	OK(write_bin("full", file.data, file.len));
+	FAILS(write_file("full", file.data, file.len, 50), EIO);
+	OK(write_bin("dp=0of2/full", file.data, file.len));
 	expect("dp=0of2/full", 7, -1, 0, 0);
 	/* The shard's shape is that of the layout. */
-	OK(write_file("tp=0of2@0/shard", file.data, file.len / 2, 50));
-	OK(write_file("tp=1of2@0/shard", file.data + file.len / 2, file.len / 2, 50));
+	OK(write_bin("tp=0of2@0/shard", file.data, file.len / 2));
+	OK(write_bin("tp=1of2@0/shard", file.data + file.len / 2, file.len / 2));
 	expect("full", 7, -1, 0, 0);
+	/* What was said of the file holds under any name, and a short one ends with its last byte. */
+	o.format = PT_FORMAT_COUNT;
+	o.hint = hint;
+	u = open_at("full", &o);
+	OK(pt_upload_feed(u, file.data, file.len - 1));
+	FAILS(pt_upload_publish(u, &published), EIO);
+	OK(pt_upload_feed(u, file.data + file.len - 1, 1));
+	OK(pt_upload_publish(u, &published));
+	pt_upload_free(u);
 	pt_buf_done(&file);
 }
 END_TEST
