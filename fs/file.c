@@ -19,7 +19,8 @@
 
 struct pt_fs_file {                     /* all under the inode's lock */
 	uint32_t opens;
-	bool loaded;                    /* blob, size and attributes are those of the node at the last open */
+	bool loaded;                    /* blob, size and attributes are those of the node at the last look */
+	bool changed;                   /* not by this mount, since the last open: pages that the kernel holds are of something else */
 	bool gone;                      /* the node was removed */
 	struct pt_upload *upload;       /* published under a view name */
 	int spool;                      /* -1: contents are in blob */
@@ -73,15 +74,15 @@ void pt_fs_file_done(struct pt_fs *fs, struct pt_fs_inode *inode)
 	inode->file = NULL;
 }
 
-/* Takes what the node says now, unless this mount's spool is newer. *ret_same: contents are those known before. */
-static int refresh_locked(struct pt_fs *fs, struct pt_fs_inode *inode, bool *ret_same)
+/* Takes what the node says now, unless this mount's spool is newer. A clean spool is kept for its openers as long as nobody else replaces what it
+ * was sealed as. */
+static int refresh_locked(struct pt_fs *fs, struct pt_fs_inode *inode)
 {
 	struct pt_fs_file *f = inode->file;
 	struct pt_node n;
 	int rc;
 
-	*ret_same = true;
-	if (f->gone || f->spool >= 0)
+	if (f->gone || f->dirty)
 		return 0;
 	rc = pt_node_get(fs->repo, inode->node, &n);
 	if (rc == -ENOENT) {
@@ -93,8 +94,11 @@ static int refresh_locked(struct pt_fs *fs, struct pt_fs_inode *inode, bool *ret
 	if (rc < 0)
 		return rc;
 	if (!f->loaded || pt_id_compare(&n.blob.id, &f->blob.id) != 0) {
-		*ret_same = false;
+		f->changed = true;
 		unpin(fs, f);
+		if (f->spool >= 0)
+			close(f->spool);
+		f->spool = -1;
 	}
 	f->blob = n.blob;
 	f->size = n.size;
@@ -107,15 +111,22 @@ static int refresh_locked(struct pt_fs *fs, struct pt_fs_inode *inode, bool *ret
 	return 0;
 }
 
-static int pin_locked(struct pt_fs *fs, struct pt_fs_file *f)
+/* Refreshes, and pins the blob. It is looked at again after it is pinned, for a collector may have been faster: manifest/pin.c says why that suffices. */
+static int refresh_and_pin_locked(struct pt_fs *fs, struct pt_fs_inode *inode)
 {
-	int rc;
+	struct pt_fs_file *f = inode->file;
+	int rc, try;
 
-	if (f->pinned || f->spool >= 0 || blob_none(&f->blob))
-		return 0;
-	rc = pt_data_pin(&fs->store->data, &f->blob, 1);
-	if (rc == 0)
+	rc = refresh_locked(fs, inode);
+	for (try = 0; rc == 0 && !f->pinned && !f->gone && f->spool < 0 && !blob_none(&f->blob); try++) {
+		if (try == UPDATE_TRIES)
+			return pt_fail(EIO, "the file is being replaced without end: try again");
+		rc = pt_data_pin(&fs->store->data, &f->blob, 1);
+		if (rc < 0)
+			break;
 		f->pinned = true;
+		rc = refresh_locked(fs, inode);         /* unpins what was replaced */
+	}
 	return rc;
 }
 
@@ -158,8 +169,7 @@ static int truncate_locked(struct pt_fs *fs, struct pt_fs_file *f, uint64_t size
 int pt_fs_file_open(struct pt_fs *fs, struct pt_fs_inode *inode, bool writes, bool truncate, bool *ret_keep)
 {
 	struct pt_fs_file *f;
-	bool same = false;
-	int rc, try;
+	int rc;
 
 	(void)writes;
 	rc = pt_fs_file_attach(fs, inode);
@@ -167,19 +177,13 @@ int pt_fs_file_open(struct pt_fs *fs, struct pt_fs_inode *inode, bool writes, bo
 		return rc;
 	f = inode->file;
 	pthread_mutex_lock(&inode->lock);
-	for (try = 0; try < 5; try++) {
-		rc = refresh_locked(fs, inode, &same);
-		if (rc < 0)
-			break;
-		rc = pin_locked(fs, f);
-		if (rc != -ENOENT)      /* replaced and collected in between: look again */
-			break;
-	}
+	rc = refresh_and_pin_locked(fs, inode);
 	if (rc == 0 && truncate && f->size > 0)
 		rc = truncate_locked(fs, f, 0);
 	if (rc == 0) {
 		f->opens++;
-		*ret_keep = same && !truncate;
+		*ret_keep = !f->changed && !truncate;
+		f->changed = false;
 	}
 	pthread_mutex_unlock(&inode->lock);
 	if (rc == 0)
@@ -333,7 +337,6 @@ int pt_fs_file_write(struct pt_fs *fs, struct pt_fs_inode *inode, const void *bu
 int pt_fs_file_truncate(struct pt_fs *fs, struct pt_fs_inode *inode, uint64_t size)
 {
 	struct pt_fs_file *f;
-	bool same;
 	int rc;
 
 	rc = pt_fs_file_attach(fs, inode);
@@ -341,14 +344,14 @@ int pt_fs_file_truncate(struct pt_fs *fs, struct pt_fs_inode *inode, uint64_t si
 		return rc;
 	f = inode->file;
 	pthread_mutex_lock(&inode->lock);
-	rc = f->opens ? 0 : refresh_locked(fs, inode, &same);
+	rc = f->opens ? 0 : refresh_and_pin_locked(fs, inode);
 	if (rc == 0 && size != f->size)
 		rc = truncate_locked(fs, f, size);
 	if (rc == 0 && !f->opens) {
 		rc = seal_locked(fs, inode);
 		f->dirty = false;
-		idle_locked(fs, f);
 	}
+	idle_locked(fs, f);
 	pthread_mutex_unlock(&inode->lock);
 	return rc;
 }
@@ -374,7 +377,6 @@ int pt_fs_file_fallocate(struct pt_fs *fs, struct pt_fs_inode *inode, int mode, 
 int pt_fs_file_stat(struct pt_fs *fs, struct pt_fs_inode *inode, struct stat *st)
 {
 	struct pt_fs_file *f;
-	bool same;
 	int rc;
 
 	rc = pt_fs_file_attach(fs, inode);
@@ -382,9 +384,7 @@ int pt_fs_file_stat(struct pt_fs *fs, struct pt_fs_inode *inode, struct stat *st
 		return rc;
 	f = inode->file;
 	pthread_mutex_lock(&inode->lock);
-	rc = f->opens && f->spool >= 0 ? 0 : refresh_locked(fs, inode, &same);
-	if (rc == 0 && f->opens)
-		rc = pin_locked(fs, f);
+	rc = f->opens ? refresh_and_pin_locked(fs, inode) : refresh_locked(fs, inode);
 	st->st_size = (off_t)f->size;
 	st->st_mode = S_IFREG | f->mode;
 	st->st_uid = f->uid;
@@ -400,7 +400,6 @@ int pt_fs_file_setattr(struct pt_fs *fs, struct pt_fs_inode *inode, const struct
 {
 	struct pt_fs_file *f;
 	struct pt_node n;
-	bool same;
 	int rc, try;
 
 	rc = pt_fs_file_attach(fs, inode);
@@ -408,7 +407,7 @@ int pt_fs_file_setattr(struct pt_fs *fs, struct pt_fs_inode *inode, const struct
 		return rc;
 	f = inode->file;
 	pthread_mutex_lock(&inode->lock);
-	rc = f->opens ? 0 : refresh_locked(fs, inode, &same);
+	rc = f->opens ? 0 : refresh_locked(fs, inode);
 	if (rc < 0)
 		goto out;
 	if (to_set & FUSE_SET_ATTR_MODE)
@@ -450,7 +449,6 @@ int pt_fs_file_publish(struct pt_fs *fs, struct pt_fs_inode *inode, uint64_t par
 	struct pt_fs_source source;
 	struct pt_upload *u;
 	struct pt_fs_file *f;
-	bool same;
 	int rc;
 
 	rc = pt_fs_file_attach(fs, inode);
@@ -458,9 +456,7 @@ int pt_fs_file_publish(struct pt_fs *fs, struct pt_fs_inode *inode, uint64_t par
 		return rc;
 	f = inode->file;
 	pthread_mutex_lock(&inode->lock);
-	rc = refresh_locked(fs, inode, &same);
-	if (rc == 0)
-		rc = pin_locked(fs, f);
+	rc = refresh_and_pin_locked(fs, inode);
 	if (rc < 0)
 		goto out;
 	source = (struct pt_fs_source){ f->spool, f->blob, f->size, f->mode, f->uid, f->gid, f->mtime_ns };

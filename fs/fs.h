@@ -172,14 +172,15 @@ int pt_fs_intents_init(struct pt_fs *fs);
 void pt_fs_intents_done(struct pt_fs *fs);
 /* The thread is about to write (node, dir, name): look-ups by it find a fresh writer. */
 int pt_fs_intent_write(struct pt_fs *fs, pid_t tid, uint64_t node, const char *dir, const char *name);
-/* The thread has unlinked the name: look-ups by it find nothing until somebody creates it. */
-void pt_fs_intent_gone(struct pt_fs *fs, pid_t tid, uint64_t node, const char *dir, const char *name);
+/* The thread has unlinked the name: look-ups by it find nothing until somebody creates it here, or revision next_revision of the key, or a later one, is
+ * there: it may have been published under another name or through another mount. */
+void pt_fs_intent_gone(struct pt_fs *fs, pid_t tid, uint64_t node, const char *dir, const char *name, uint64_t next_revision);
 /* The thread got ESTALE for a read: what its next look-ups of views find is pinned at once. */
 void pt_fs_intent_retry(struct pt_fs *fs, pid_t tid);
 enum pt_fs_intent_found { PT_FS_INTENT_NONE, PT_FS_INTENT_GONE, PT_FS_INTENT_WRITER };
-/* On WRITER, *ret_inode is a reference. */
+/* On WRITER, *ret_inode is a reference; on GONE, *ret_next_revision is what was said. */
 enum pt_fs_intent_found pt_fs_intent_find(struct pt_fs *fs, pid_t tid, uint64_t node, const char *dir, const char *name,
-					  struct pt_fs_inode **ret_inode);
+					  struct pt_fs_inode **ret_inode, uint64_t *ret_next_revision);
 bool pt_fs_intent_retrying(struct pt_fs *fs, pid_t tid);
 void pt_fs_intent_hold(struct pt_fs *fs, pid_t tid, struct pt_fs_inode *view);          /* takes over a pin and a reference */
 /* The writer was opened, or the name created. */

@@ -23,6 +23,7 @@ struct intent {
 	pid_t tid;
 	uint64_t ino;                   /* pt_fs_ino of the name; 0 for RETRY and HOLD */
 	struct pt_fs_inode *inode;      /* WRITE: the fresh writer; HOLD: a pinned view; a reference */
+	uint64_t revision;              /* GONE: the key's first revision that is newer than the unlinking */
 	int64_t until_ns;
 };
 
@@ -86,7 +87,7 @@ static struct intent *find_locked(struct pt_fs_intents *t, enum intent_kind kind
 	return NULL;
 }
 
-static void intent_put(struct pt_fs *fs, enum intent_kind kind, pid_t tid, uint64_t ino, struct pt_fs_inode *inode)
+static void intent_put(struct pt_fs *fs, enum intent_kind kind, pid_t tid, uint64_t ino, struct pt_fs_inode *inode, uint64_t revision)
 {
 	struct pt_fs_intents *t = fs->intents;
 	struct intent old = { 0 }, *i;
@@ -97,7 +98,7 @@ static void intent_put(struct pt_fs *fs, enum intent_kind kind, pid_t tid, uint6
 		slot_clear_locked(t, i, &old);
 	else
 		i = slot_take_locked(t, &old);
-	*i = (struct intent){ kind, tid, ino, inode, pt_time_boot_ns() + INTENT_TTL_NS };
+	*i = (struct intent){ kind, tid, ino, inode, revision, pt_time_boot_ns() + INTENT_TTL_NS };
 	atomic_fetch_add(&t->count, 1);
 	pthread_mutex_unlock(&t->lock);
 	old_done(fs, &old);
@@ -111,22 +112,22 @@ int pt_fs_intent_write(struct pt_fs *fs, pid_t tid, uint64_t node, const char *d
 	rc = pt_fs_writer_create(fs, node, dir, name, &writer);
 	if (rc < 0)
 		return rc;
-	intent_put(fs, INTENT_WRITE, tid, pt_fs_ino(node, dir, name), writer);
+	intent_put(fs, INTENT_WRITE, tid, pt_fs_ino(node, dir, name), writer, 0);
 	return 0;
 }
 
-void pt_fs_intent_gone(struct pt_fs *fs, pid_t tid, uint64_t node, const char *dir, const char *name)
+void pt_fs_intent_gone(struct pt_fs *fs, pid_t tid, uint64_t node, const char *dir, const char *name, uint64_t next_revision)
 {
-	intent_put(fs, INTENT_GONE, tid, pt_fs_ino(node, dir, name), NULL);
+	intent_put(fs, INTENT_GONE, tid, pt_fs_ino(node, dir, name), NULL, next_revision);
 }
 
 void pt_fs_intent_retry(struct pt_fs *fs, pid_t tid)
 {
-	intent_put(fs, INTENT_RETRY, tid, 0, NULL);
+	intent_put(fs, INTENT_RETRY, tid, 0, NULL, 0);
 }
 
 enum pt_fs_intent_found pt_fs_intent_find(struct pt_fs *fs, pid_t tid, uint64_t node, const char *dir, const char *name,
-					  struct pt_fs_inode **ret_inode)
+					  struct pt_fs_inode **ret_inode, uint64_t *ret_next_revision)
 {
 	struct pt_fs_intents *t = fs->intents;
 	enum pt_fs_intent_found found = PT_FS_INTENT_NONE;
@@ -141,7 +142,8 @@ enum pt_fs_intent_found pt_fs_intent_find(struct pt_fs *fs, pid_t tid, uint64_t 
 	if (i) {
 		*ret_inode = pt_fs_inode_ref(fs, i->inode);
 		found = PT_FS_INTENT_WRITER;
-	} else if (find_locked(t, INTENT_GONE, tid, ino)) {
+	} else if ((i = find_locked(t, INTENT_GONE, tid, ino))) {
+		*ret_next_revision = i->revision;
 		found = PT_FS_INTENT_GONE;
 	}
 	pthread_mutex_unlock(&t->lock);
@@ -163,7 +165,7 @@ bool pt_fs_intent_retrying(struct pt_fs *fs, pid_t tid)
 
 void pt_fs_intent_hold(struct pt_fs *fs, pid_t tid, struct pt_fs_inode *view)
 {
-	intent_put(fs, INTENT_HOLD, tid, 0, view);
+	intent_put(fs, INTENT_HOLD, tid, 0, view, 0);
 }
 
 void pt_fs_intent_end(struct pt_fs *fs, uint64_t node, const char *dir, const char *name, const struct pt_fs_inode *writer)

@@ -78,19 +78,22 @@ static int lookup_view(struct pt_fs *fs, struct pt_fs_inode *parent, const char 
 {
 	uint64_t node = parent->node;
 	const char *dir = parent->dir;
+	enum pt_fs_intent_found intent;
 	struct pt_fs_resolved r;
 	struct pt_fs_inode *i;
+	uint64_t next_revision;
 	int rc, found;
 
-	switch (pt_fs_intent_find(fs, tid, node, dir, name, ret_inode)) {
-	case PT_FS_INTENT_WRITER:
+	intent = pt_fs_intent_find(fs, tid, node, dir, name, ret_inode, &next_revision);
+	if (intent == PT_FS_INTENT_WRITER)
 		return 0;
-	case PT_FS_INTENT_GONE:
-		return -ENOENT;
-	default:
-		break;
-	}
 	found = pt_fs_view_resolve(fs, node, dir, name, &r);
+	if (intent == PT_FS_INTENT_GONE && (found < 0 || !r.view || pt_view_info(r.view)->revision < next_revision)) {
+		if (found == 0)
+			pt_fs_resolved_done(&r);
+		pt_fail_clear();
+		return -ENOENT;
+	}
 	if (found < 0 && found != -ENOENT)
 		return found;
 	if (found < 0 || r.stamp == PT_FS_STAMP_NONE) {

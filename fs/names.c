@@ -162,8 +162,13 @@ static int unlink_view_once(struct pt_fs *fs, struct pt_fs_inode *dir, const cha
 
 static int unlink_view(struct pt_fs *fs, struct pt_fs_inode *dir, const char *name, pid_t tid)
 {
+	struct pt_node node;
 	int rc, try;
 
+	rc = pt_node_get(fs->repo, dir->node, &node);
+	if (rc < 0)
+		return rc;
+	pt_node_done(&node);
 	for (try = 0; try < TRIES; try++) {
 		pt_fail_clear();
 		rc = unlink_view_once(fs, dir, name);
@@ -171,7 +176,7 @@ static int unlink_view(struct pt_fs *fs, struct pt_fs_inode *dir, const char *na
 			break;
 	}
 	if (rc == 0) {
-		pt_fs_intent_gone(fs, tid, dir->node, dir->dir, name);
+		pt_fs_intent_gone(fs, tid, dir->node, dir->dir, name, node.next_revision);
 		pt_fs_gc_poke(fs);
 	}
 	return rc;

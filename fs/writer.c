@@ -419,7 +419,7 @@ void pt_fs_writer_release(struct pt_fs *fs, struct pt_fs_inode *inode)
 		if (!w->published && (w->pos || w->truncated))
 			atomic_fetch_add(&fs->counters.dropped, 1);
 		pthread_mutex_unlock(&inode->lock);
-		if (rc < 0)
+		if (rc < 0 && pt_fail_sentence()[0])    /* not what FLUSH has told already */
 			pt_fs_errors_add(fs, rc, inode, NULL, "close");
 	}
 	pthread_mutex_lock(&fs->writers_lock);
