@@ -27,7 +27,7 @@ struct pt_fs_writer {
 	bool truncated_last;            /* no write came after it */
 	pid_t last_tid;                 /* who wrote last */
 	int verdict;                    /* first failure; repeated at FLUSH */
-	char sentence[PT_FAIL_SENTENCE_MAX];
+	bool started;                   /* was opened; upload is NULL again after a failure */
 	atomic_bool published;
 	bool abandoned;                 /* unlinked: what is still written goes nowhere */
 	struct pt_parse_hint hint;
@@ -83,6 +83,7 @@ static int writer_start(struct pt_fs *fs, struct pt_fs_writer *w)
 		return rc;
 	pt_upload_free(w->upload);
 	w->upload = u;
+	w->started = true;
 	w->pos = 0;
 	w->truncated = 0;
 	w->verdict = 0;
@@ -123,7 +124,7 @@ int pt_fs_writer_open(struct pt_fs *fs, struct pt_fs_inode *inode, int flags, ui
 	int rc = 0;
 
 	pthread_mutex_lock(&inode->lock);
-	if (!w->upload) {
+	if (!w->started) {
 		w->attrs.mode = mode & 07777;
 		w->attrs.uid = uid;
 		w->attrs.gid = gid;
@@ -166,7 +167,7 @@ enum pt_fs_writer_state pt_fs_writer_state(struct pt_fs_inode *inode)
 	enum pt_fs_writer_state s = PT_FS_WRITER_BUSY;
 
 	pthread_mutex_lock(&inode->lock);
-	if (!inode->writer->upload)
+	if (!inode->writer->started)
 		s = PT_FS_WRITER_FRESH;
 	else if (inode->writer->published)
 		s = PT_FS_WRITER_PUBLISHED;
@@ -190,9 +191,16 @@ void pt_fs_writer_abandon(struct pt_fs *fs, struct pt_fs_inode *inode)
 /* The first failure stays until the stream is restarted. */
 static int verdict_locked(struct pt_fs_writer *w, int rc)
 {
+	char sentence[PT_FAIL_SENTENCE_MAX];
+
 	if (rc < 0 && w->verdict == 0) {
 		w->verdict = rc;
-		snprintf(w->sentence, sizeof(w->sentence), "%s", pt_fail_sentence());
+		if (!w->published) {    /* now, not at release: its space may be what the next try needs */
+			snprintf(sentence, sizeof(sentence), "%s", pt_fail_sentence());
+			pt_upload_free(w->upload);
+			w->upload = NULL;
+			pt_fail(-rc, "%s", sentence);
+		}
 	}
 	return rc;
 }
@@ -250,7 +258,7 @@ int pt_fs_writer_write(struct pt_fs *fs, struct pt_fs_inode *inode, const void *
 		w->dirty = true;
 		if (rc == 0 && off + len > w->pos)
 			w->pos = off + len;
-	} else if (!w->upload) {
+	} else if (!w->started) {
 		rc = pt_fail(EBADF, "this file was not opened for writing");
 	} else {
 		rc = w->verdict ? verdict_again_locked(w) : verdict_locked(w, stream_write_locked(w, buf, len, off));
@@ -294,7 +302,7 @@ int pt_fs_writer_truncate(struct pt_fs *fs, struct pt_fs_inode *inode, uint64_t 
 			w->pos = size;
 		w->dirty = true;
 	} else if (size == 0) {
-		if (w->upload && (w->pos || w->verdict || w->published || w->truncated))
+		if (w->started && (w->pos || w->verdict || w->published || w->truncated))
 			rc = writer_start(fs, w);
 	} else if (size < w->pos) {
 		rc = pt_fail(EINVAL, "the file cannot be cut to %llu bytes when %llu have been taken: start again from an empty file",
