@@ -13,6 +13,7 @@
 #include "base/log.h"
 
 #define RING 256
+#define AGAIN_NS INT64_C(1000000000)       /* the same failure of the same name within this is not told again */
 
 struct failure {
 	int64_t time_ns;
@@ -92,6 +93,20 @@ void pt_fs_path(struct pt_fs *fs, const struct pt_fs_inode *inode, const char *n
 		pt_fail(EIO, "%s", saved);      /* the sentence that is being reported, not one of finding the path */
 }
 
+/* One failure reaches FLUSH, RELEASE and every descriptor of the file: it is one line. */
+static bool told_just_now(struct pt_fs_errors *e, const struct failure *f, const char *sentence)
+{
+	const struct failure *last;
+	bool same;
+
+	pthread_mutex_lock(&e->lock);
+	last = &e->failure[(e->count - 1) % RING];
+	same = e->count > 0 && last->ino == f->ino && last->err == f->err && f->time_ns - last->time_ns < AGAIN_NS &&
+	       (!sentence[0] || (last->sentence && strcmp(last->sentence, sentence) == 0));
+	pthread_mutex_unlock(&e->lock);
+	return same;
+}
+
 void pt_fs_errors_add(struct pt_fs *fs, int rc, const struct pt_fs_inode *inode, const char *name, const char *op)
 {
 	struct pt_fs_errors *e = fs->errors;
@@ -106,6 +121,11 @@ void pt_fs_errors_add(struct pt_fs *fs, int rc, const struct pt_fs_inode *inode,
 	f.err = -rc;
 	f.ino = pt_fs_ino(inode->node, inode->dir, name ? name : inode->name);
 	snprintf(f.op, sizeof(f.op), "%s", op);
+	if (told_just_now(e, &f, sentence)) {
+		pt_buf_done(&path);
+		pt_fail_clear();
+		return;
+	}
 	f.path = pt_strdup(pt_buf_failed(&path) ? "?" : (const char *)path.data);
 	f.sentence = pt_strdup(sentence[0] ? sentence : strerror(-rc));
 	pt_buf_done(&path);

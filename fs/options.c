@@ -75,7 +75,8 @@ static int number(const char *name, const char *value, int base, uint32_t max, u
 	errno = 0;
 	v = strtoull(value, &end, base);
 	if (errno || end == value || *end || value[0] == '-' || v > max)
-		return pt_fail(EINVAL, "%s%s: not %s number up to %u", name, value, base == 8 ? "an octal" : "a", max);
+		return base == 8 ? pt_fail(EINVAL, "%s%s: not an octal number up to %o", name, value, max) :
+				   pt_fail(EINVAL, "%s%s: not a number up to %u", name, value, max);
 	*ret = (uint32_t)v;
 	return 0;
 }
@@ -141,7 +142,7 @@ static void usage(void)
 	const struct pt_fs_option *t;
 
 	printf("usage: ptiofs STORE MOUNTPOINT [-f] [-d] [-o option,...]\n\n"
-	       "Shows the tensors of a store as files. STORE is a directory (/path or dir:/path) or mem:SIZE.\n\n"
+	       "Shows the tensors of a store as files. STORE is a directory (/path, ./path or dir:path) or mem:SIZE.\n\n"
 	       "    -f               stay in the foreground\n"
 	       "    -d               log every request (implies -f)\n"
 	       "    -h, -V           this text, the version\n\n"
@@ -256,7 +257,8 @@ int pt_fs_options_parse(struct fuse_args *args, struct pt_fs_options *ret_option
 	if (rc == 0 && fuse_opt_parse(args, &p, specs, process) < 0)
 		rc = p.rc ? p.rc : pt_fail(EINVAL, "the command line is not understood; ptiofs -h shows the options");
 	if (rc == 0 && !o.mountpoint)
-		rc = pt_fail(EINVAL, "usage: ptiofs STORE MOUNTPOINT [-o option,...]");
+		rc = pt_fail(EINVAL, "%s; usage: ptiofs STORE MOUNTPOINT [-o option,...] (ptiofs -h says more)",
+			     o.store ? "where is it to be mounted?" : "which store, and where?");
 	if (rc) {
 		pt_fs_options_done(&o);
 		return rc;

@@ -150,8 +150,19 @@ static int store_open(struct pt_fs *fs)
 
 static int args_add(struct fuse_args *args, const struct pt_fs_options *o)
 {
-	if (fuse_opt_add_arg(args, "-ofsname=ptio,subtype=ptiofs,default_permissions") < 0 ||
-	    (o->allow_other && fuse_opt_add_arg(args, "-oallow_other") < 0) || (o->read_only && fuse_opt_add_arg(args, "-oro") < 0) ||
+	const char *name = strncmp(o->store, "dir:", 4) == 0 ? o->store + 4 : o->store;
+	char *base = NULL, *arg = NULL;
+	int rc = 0;
+
+	/* df and mount show the store; first, so that a fsname= of the command line wins */
+	if (fuse_opt_add_opt(&base, "subtype=ptiofs,default_permissions") < 0 || !(arg = pt_asprintf("fsname=%s", name)) ||
+	    fuse_opt_add_opt_escaped(&base, arg) < 0 || fuse_opt_insert_arg(args, 1, "-o") < 0 || fuse_opt_insert_arg(args, 2, base) < 0)
+		rc = pt_fail_nomem();
+	free(base);
+	free(arg);
+	if (rc < 0)
+		return rc;
+	if ((o->allow_other && fuse_opt_add_arg(args, "-oallow_other") < 0) || (o->read_only && fuse_opt_add_arg(args, "-oro") < 0) ||
 	    (o->debug && fuse_opt_add_arg(args, "-odebug") < 0))
 		return pt_fail_nomem();
 	return 0;

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -57,25 +58,45 @@ int cli_open(struct cli *cli, bool for_write, int64_t orphan_grace_ns)
 	return CLI_OK;
 }
 
+static int look_up(struct cli *cli, const char *text, bool create, struct cli_target *t)
+{
+	int rc = pt_path_parse(text, &t->path);
+
+	if (rc < 0)
+		return rc;
+	if (t->path.key[0] == '\0')
+		return pt_node_get(cli->repo, PT_NODE_ROOT, &t->node);
+	rc = pt_node_by_key(cli->repo, t->path.key, create, &t->node);
+	if (rc == 0 && t->node.kind == PT_NODE_SYMLINK && (t->path.has_layout || t->path.has_view)) {
+		pt_node_done(&t->node);
+		return pt_fail(ENOTDIR, "is below a symbolic link");
+	}
+	return rc;
+}
+
 int cli_target_parse(struct cli *cli, const char *text, bool create, struct cli_target *ret_target)
 {
+	const char *below = text;
 	struct cli_target t;
+	char *path;
 	int rc;
 
 	memset(&t, 0, sizeof(t));
 	pt_fail_clear();
-	while (*text == '/')
-		text++;
-	rc = pt_path_parse(text, &t.path);
-	if (rc < 0)
-		return cli_fail(rc, "%s", text);
-	if (t.path.key[0] == '\0') {
-		rc = pt_node_get(cli->repo, PT_NODE_ROOT, &t.node);
-	} else {
-		rc = pt_node_by_key(cli->repo, t.path.key, create, &t.node);
+	while (*below == '/')
+		below++;
+	rc = look_up(cli, below, create, &t);
+	if (rc == -ENOTDIR) {                   /* a symlink on the way? */
+		rc = cli_links_follow(cli, below, &path);
+		if (rc == 0) {
+			rc = look_up(cli, path, create, &t);
+			free(path);
+		}
 	}
 	if (rc < 0 && rc != -ENOENT)
 		return cli_fail(rc, "%s", text);
+	if (rc == -ENOENT && *text == '/')
+		pt_fail(ENOENT, "a PATH is written without the mountpoint, as in llama/wq/full");
 	t.found = rc == 0;
 	*ret_target = t;
 	return CLI_OK;

@@ -57,7 +57,9 @@ struct cli_target {
 	bool found;
 };
 
-/* Parses and looks up. create: makes the key's directories. A key that is not there is CLI_OK with found false. */
+/* text with the symlinks on its way followed, one that it ends in left alone; owned by the caller. -EXDEV: an absolute link; -ELOOP. */
+int cli_links_follow(struct cli *cli, const char *text, char **ret_path);
+/* Parses and looks up, through symlinks on the way. create: makes the key's directories. A key that is not there is CLI_OK with found false. */
 int cli_target_parse(struct cli *cli, const char *text, bool create, struct cli_target *ret_target);
 void cli_target_done(struct cli_target *t);
 /* The request of a view path. */

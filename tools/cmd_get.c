@@ -114,7 +114,7 @@ int cmd_get(struct cli *cli, int argc, char **argv)
 		goto done;
 	}
 	if (t.node.kind == PT_NODE_DIR && !t.path.has_view) {
-		cli_fail(-EISDIR, "%s: is a directory; name a view, such as %s/full.npy", argv[optind], argv[optind]);
+		cli_fail(pt_fail(EISDIR, "is a directory; name a view in it, such as full.npy"), "%s", argv[optind]);
 		goto done;
 	}
 	window = pt_malloc(GET_WINDOW);

@@ -34,7 +34,8 @@ static const char *written_name(enum pt_written w)
 static int add_json(struct pending *ctx, const struct pt_pending *p, const char *key)
 {
 	char hex[PT_ID_HEX_LEN + 1];
-	json_t *have = json_array(), *missing = json_array(), *o;
+	json_t *have = json_array(), *missing = json_array(), *shape = json_array(), *o;
+	const struct pt_dtype_info *d = pt_dtype_info(p->dtype);
 	uint32_t next = 0;
 
 	for (int32_t rank = 0; rank < p->set_size; rank++) {
@@ -43,10 +44,12 @@ static int add_json(struct pending *ctx, const struct pt_pending *p, const char 
 		json_array_append_new(here ? have : missing, json_integer(rank));
 		next += here;
 	}
+	for (uint32_t i = 0; i < p->shape.ndim; i++)    /* null: known once all shards are here */
+		json_array_append_new(shape, p->shape_known || (int32_t)i != p->set_dim ? json_integer((json_int_t)p->shape.dim[i]) : json_null());
 	pt_id_hex(&p->set_id, hex);
-	o = json_pack("{s:s, s:s, s:s, s:s, s:i, s:i, s:s, s:I, s:I, s:o, s:o}", "set", hex, "key", key, "scope", p->scope, "written",
-		      written_name(p->written), "size", (int)p->set_size, "dim", (int)p->set_dim, "step", p->step, "created_ns",
-		      (json_int_t)p->created_ns, "updated_ns", (json_int_t)p->updated_ns, "have", have, "missing", missing);
+	o = json_pack("{s:s, s:s, s:s, s:s, s:i, s:i, s:s, s:s, s:o, s:I, s:I, s:o, s:o}", "set", hex, "key", key, "scope", p->scope, "written",
+		      written_name(p->written), "size", (int)p->set_size, "dim", (int)p->set_dim, "step", p->step, "dtype", d ? d->name : "", "shape", shape,
+		      "created_ns", (json_int_t)p->created_ns, "updated_ns", (json_int_t)p->updated_ns, "have", have, "missing", missing);
 	return o && json_array_append_new(ctx->list, o) == 0 ? 0 : pt_fail_nomem();
 }
 
@@ -64,6 +67,18 @@ static void print_ranks(const struct pt_pending *p, bool here)
 		}
 		next += found;
 	}
+}
+
+/* The global shape; ? for an extent that is known once all shards are here. */
+static void print_shape(const struct pt_pending *p)
+{
+	putchar('[');
+	for (uint32_t i = 0; i < p->shape.ndim; i++)
+		if (p->shape_known || (int32_t)i != p->set_dim)
+			printf("%s%llu", i ? "," : "", (unsigned long long)p->shape.dim[i]);
+		else
+			printf("%s?", i ? "," : "");
+	putchar(']');
 }
 
 static int one(void *arg, const struct pt_pending *p)
@@ -93,6 +108,8 @@ static int one(void *arg, const struct pt_pending *p)
 		printf(" on dim %d", (int)p->set_dim);
 	if (*p->step)
 		printf(" step %s", p->step);
+	printf(", %s ", pt_dtype_info(p->dtype) ? pt_dtype_info(p->dtype)->name : "?");
+	print_shape(p);
 	fputs(", here ", stdout);
 	print_ranks(p, true);
 	fputs(", missing ", stdout);

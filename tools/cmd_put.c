@@ -153,7 +153,11 @@ int cmd_put(struct cli *cli, int argc, char **argv)
 		case OPT_DTYPE:
 			uo.hint.dtype = pt_dtype_by_name(optarg);
 			if (uo.hint.dtype == PT_DTYPE_INVALID) {
-				fprintf(stderr, "ptio: --dtype=%s: not a dtype; give float32, bfloat16, ...\n", optarg);
+				fprintf(stderr, "ptio: --dtype=%s: not a dtype; give one of", optarg);
+				for (int d = 0; d < PT_DTYPE_COUNT; d++)
+					if (pt_dtype_info((enum pt_dtype)d))
+						fprintf(stderr, " %s", pt_dtype_info((enum pt_dtype)d)->name);
+				fputc('\n', stderr);
 				return CLI_USAGE;
 			}
 			break;

@@ -113,6 +113,8 @@ static int remove_one(struct cli *cli, const struct cli_target *t, bool recursiv
 		return remove_tree(cli, t);
 	if (t->node.kind != PT_NODE_DIR)
 		return pt_node_unlink(cli->repo, t->node.parent, t->node.name);
+	if (t->path.has_partition || pt_layout_find(&t->path.layout, PT_AXIS_TP))
+		return pt_fail(EINVAL, "names one part, and a set is removed whole: ptio rm KEY/full removes it (rm in a mount hides one view of it)");
 	if (t->path.has_layout || t->path.has_view) {
 		/* One scope: the axes that do not split name it. */
 		pt_layout_scope(&t->path.layout, &scope);

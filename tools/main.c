@@ -24,7 +24,7 @@ const struct cli_command cli_commands[] = {
 static const char usage_head[] =
 	"usage: ptio [-s STORE] COMMAND [ARGUMENT...]\n"
 	"\n"
-	"  -s, --store=STORE   /path or dir:/path of a store (environment: PTIO_STORE)\n"
+	"  -s, --store=STORE   /path, ./path or dir:path of a store (environment: PTIO_STORE)\n"
 	"      --verify=MODE   check hashes on reads: off, whole or touch (environment: PTIO_VERIFY; default touch)\n"
 	"      --force         allow a store on a network filesystem\n"
 	"  -V, --version       print the version\n"
@@ -41,11 +41,16 @@ static void print_usage(FILE *out)
 		fprintf(out, "  %s %s\n        %s\n", c->name, c->args, c->help);
 }
 
+static void print_command(FILE *out, const struct cli_command *c)
+{
+	fprintf(out, "usage: ptio [-s STORE] %s %s\n        %s\n", c->name, c->args, c->help);
+}
+
 int cli_usage(const char *command)
 {
 	for (const struct cli_command *c = cli_commands; c->name; c++)
 		if (strcmp(c->name, command) == 0)
-			fprintf(stderr, "usage: ptio [-s STORE] %s %s\n        %s\n", c->name, c->args, c->help);
+			print_command(stderr, c);
 	return CLI_USAGE;
 }
 
@@ -98,8 +103,16 @@ int main(int argc, char **argv)
 	for (const struct cli_command *c = cli_commands; c->name; c++) {
 		if (strcmp(c->name, argv[0]) != 0)
 			continue;
+		if (argc > 1 && strcmp(argv[1], "--help") == 0) {
+			print_command(stdout, c);
+			return CLI_OK;
+		}
 		status = c->run(&cli, argc, argv);
 		goto out;
+	}
+	if (strcmp(argv[0], "help") == 0) {
+		print_usage(stdout);
+		return CLI_OK;
 	}
 	fprintf(stderr, "ptio: no command called %s; ptio --help lists them\n", argv[0]);
 out:

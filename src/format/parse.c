@@ -193,7 +193,7 @@ static int choose(struct pt_parser *p, enum pt_sniff s)
 	default:
 		if (!bin_is_described(p))
 			return pt_fail(EINVAL, "the first bytes are none of torch.save, safetensors, npy or obj; to write plain payload bytes "
-				       "set user.ptio.dtype and user.ptio.shape first");
+				       "set user.ptio.dtype and user.ptio.shape first (ptio put: --dtype, --shape)");
 		format = PT_FORMAT_BIN;
 		break;
 	}

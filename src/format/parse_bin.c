@@ -22,7 +22,7 @@ static int bin_create(struct pt_parse_ctx *ctx, void **ret_state)
 	int rc;
 
 	if (ctx->hint.dtype == PT_DTYPE_INVALID || !ctx->hint.has_shape)
-		return pt_fail(EINVAL, "plain bytes do not say their dtype and shape; set user.ptio.dtype and user.ptio.shape first");
+		return pt_fail(EINVAL, "plain bytes do not say their dtype and shape; set user.ptio.dtype and user.ptio.shape first (ptio put: --dtype, --shape)");
 	rc = pt_shape_bytes(&ctx->hint.shape, ctx->hint.dtype, &bytes);
 	if (rc)
 		return rc == -EOVERFLOW ? pt_fail(EFBIG, "the shape set for these plain bytes is too large for a tensor") : rc;

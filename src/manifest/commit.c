@@ -170,7 +170,7 @@ static int commit_once(struct commit *c, uint64_t node, bool put, struct pt_publ
 	if (rc < 0 && rc != -ENOENT)
 		return rc;
 	if (put && c->old)
-		return pt_fail(EEXIST, "'%s' has a revision already%s%s: use upsert to replace it", c->node.name, c->part->scope[0] ? " in scope " : "",
+		return pt_fail(EEXIST, "'%s' has a revision already%s%s: put only makes new ones; upsert (ptio put without -n) replaces it", c->node.name, c->part->scope[0] ? " in scope " : "",
 			       c->part->scope);
 	rc = load_set(c);
 	if (!rc)

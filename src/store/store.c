@@ -75,7 +75,7 @@ static int check_filesystem(const char *dir)
 		return errno == ENOENT ? 0 : pt_fail(errno, "cannot look at the filesystem of %s: %s", dir, strerror(errno));
 	name = network_name((long)fs.f_type);
 	if (name)
-		return pt_fail(ENOTSUP, "%s is on %s, where several machines would corrupt a store; use a local filesystem, or force it if only this machine uses it",
+		return pt_fail(ENOTSUP, "%s is on %s, where several machines would corrupt a store; use a local filesystem, or force it (-o force, ptio --force) if only this machine uses it",
 			       dir, name);
 	return 0;
 }
@@ -184,8 +184,10 @@ static int prepare_dir(const char *dir, const char *index, const struct pt_store
 		if (errno != ENOENT)
 			return pt_fail(errno, "cannot look at the store %s: %s", dir, strerror(errno));
 		if (!o->create || o->read_only)
-			return pt_fail(ENOENT, "there is no store at %s; make it by opening it for writing with creation allowed", dir);
+			return pt_fail(ENOENT, "there is no store at %s; mounting it with ptiofs, or ptio put, makes one", dir);
 		made = mkdir(dir, 0750) == 0;
+		if (!made && errno == ENOENT)
+			return pt_fail(ENOENT, "cannot make the store %s: the directory that it would be in is not there; make that first (mkdir -p)", dir);
 		if (!made && errno != EEXIST)
 			return pt_fail(errno, "cannot make the store %s: %s", dir, strerror(errno));
 		rc = o->force ? 0 : check_filesystem(dir);
@@ -208,7 +210,7 @@ static int prepare_dir(const char *dir, const char *index, const struct pt_store
 	if (rc < 0 && stat(index, &st) == 0)
 		return 0;
 	if (rc == 0 && (!o->create || o->read_only))
-		rc = pt_fail(ENOENT, "there is no store at %s; make it by opening it for writing with creation allowed", dir);
+		rc = pt_fail(ENOENT, "there is no store at %s; mounting it with ptiofs, or ptio put, makes one", dir);
 	return rc;
 }
 
@@ -291,7 +293,7 @@ int pt_store_open(const char *uri, const struct pt_store_options *options, struc
 		rc = pt_fail_nomem();
 	else if (strncmp(uri, "dir:", 4) == 0)
 		rc = open_dir(s, uri + 4, o);
-	else if (*uri == '/')
+	else if (*uri == '/' || strncmp(uri, "./", 2) == 0 || strncmp(uri, "../", 3) == 0)
 		rc = open_dir(s, uri, o);
 	else if (strncmp(uri, "mem:", 4) == 0)
 		rc = open_memory(s, uri + 4);
@@ -300,7 +302,7 @@ int pt_store_open(const char *uri, const struct pt_store_options *options, struc
 	else if (strncmp(uri, "tcp://", 6) == 0)
 		rc = open_remote(s, uri + 6, o);
 	else
-		rc = pt_fail(EINVAL, "\"%s\" is not a store; write /PATH, dir:PATH, mem:SIZE or ptio://HOST:PORT", uri);
+		rc = pt_fail(EINVAL, "\"%s\" is not a store; write /PATH, ./PATH or dir:PATH for a directory, mem:SIZE for memory, ptio://HOST:PORT for a daemon", uri);
 	if (rc == 0)
 		rc = pt_fault_meta_stack(&s->meta, faults);
 	if (rc == 0)

@@ -183,10 +183,10 @@ void pt_written_describe(enum pt_written written, int32_t size, int32_t dim, cha
 	switch (written) {
 	case PT_WRITTEN_TP_SHARD:
 	case PT_WRITTEN_TP_SLICE:
-		snprintf(buf, len, "tp %d on dim %d", (int)size, (int)dim);
+		snprintf(buf, len, "tp of %d on dim %d", (int)size, (int)dim);
 		break;
 	case PT_WRITTEN_WRITER:
-		snprintf(buf, len, "writer %d on dim %d", (int)size, (int)dim);
+		snprintf(buf, len, "writer of %d on dim %d", (int)size, (int)dim);
 		break;
 	default:
 		snprintf(buf, len, "the full tensor");

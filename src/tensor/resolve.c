@@ -309,19 +309,29 @@ static int serve_pending(const struct pt_pending *p, uint32_t at, const struct p
 	return 0;
 }
 
-static void say_missing(const struct pt_pending *p, struct pt_view *v)
+/* Parts that differ in shape, dtype, size, dim or step wait in sets of their own: often that is why a rank is missing. */
+static const char *other_sets(const struct pt_known *k, const struct pt_pending *p)
+{
+	for (size_t i = 0; i < k->pending_count; i++)
+		if (k->pendings[i] != p && strcmp(k->pendings[i]->scope, p->scope) == 0)
+			return "; other sets of this tensor wait, too: look in .ptio/pending whether the parts agree in shape, dtype, layout and step";
+	return "";
+}
+
+static void say_missing(const struct pt_known *k, const struct pt_pending *p, struct pt_view *v)
 {
 	char set[64], list[80];
-	size_t at = 0;
+	size_t at = 0, count = 0;
 	int32_t rank;
 
 	pt_written_describe(p->written, p->set_size, p->set_dim, set, sizeof(set));
 	list[0] = '\0';
 	for (rank = 0; rank < p->set_size && at < sizeof(list) - 16; rank++)
-		if (find_rank(p->objects, p->object_count, rank) < 0)
+		if (find_rank(p->objects, p->object_count, rank) < 0 && ++count)
 			at += (size_t)snprintf(list + at, sizeof(list) - at, "%s%d", at ? ", " : "", (int)rank);
-	snprintf(v->missing, sizeof(v->missing), "the set (%s%s%s) is not complete: rank %s%s has not been written yet", p->scope, *p->scope ? ": " : "", set,
-		 list, rank < p->set_size ? " and more" : "");
+	snprintf(v->missing, sizeof(v->missing), "the set (%s%s%s) is not complete: rank%s %s%s %s not been written yet%s", p->scope,
+		 *p->scope ? ": " : "", set, count == 1 ? "" : "s", list, rank < p->set_size ? " and more" : "", count == 1 ? "has" : "have",
+		 other_sets(k, p));
 }
 
 static int resolve_pending(const struct pt_known *k, const struct pt_request *req, const char *scope, struct pt_view *v)
@@ -364,7 +374,7 @@ static int resolve_pending(const struct pt_known *k, const struct pt_request *re
 			info->shape_known = !pt_shape_bytes(&info->shape, info->dtype, &info->bytes);
 		}
 	}
-	say_missing(latest, v);
+	say_missing(k, latest, v);
 	return 0;
 }
 

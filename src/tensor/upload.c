@@ -125,7 +125,7 @@ static int open_upload(struct pt_upload *u, const struct pt_request *req)
 	pt_layout_format(&u->scope_axes, u->scope);
 	u->dim_defaulted = dim_is_missing(req) && (u->req.has_partition || !pt_known_defines_dim(&k, u->scope, u->cut.dim));
 	if (u->options.put && pt_known_manifest(&k, u->scope))
-		rc = pt_fail(EEXIST, "%s%sa revision is stored already: put only makes new ones, use upsert to replace it", u->scope, *u->scope ? ": " : "");
+		rc = pt_fail(EEXIST, "%s%sa revision is stored already: put only makes new ones; upsert (ptio put without -n) replaces it", u->scope, *u->scope ? ": " : "");
 out:
 	pt_known_done(&k);
 	return rc;

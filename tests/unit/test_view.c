@@ -33,10 +33,10 @@ START_TEST(nothing_stored_is_enoent_and_says_what_is)
 	SAYS("there is: nothing");
 	OK(store("dp=0of2/tp=0of2@1/full", 1));
 	FAILS(help_resolve(repo, node, "dp=1of2/full"), ENOENT);
-	SAYS("dp=0of2: tp 2 on dim 1 (pending)");
+	SAYS("dp=0of2: tp of 2 on dim 1 (pending)");
 	OK(store("dp=0of2/tp=1of2@1/full", 1));
 	FAILS(help_resolve(repo, node, "ep=0of2e0/full"), ENOENT);
-	SAYS("dp=0of2: tp 2 on dim 1");
+	SAYS("dp=0of2: tp of 2 on dim 1");
 	FAILS(help_resolve(repo, node, "dp=0of2/tp=0of3@1/as_stored"), ENOENT);
 	FAILS(help_resolve(repo, node, "dp=0of2/tp=0of2@0/as_stored"), ENOENT);
 	FAILS(help_resolve(repo, node, "dp=0of2/tp=0of2@2/shard"), EINVAL);
@@ -88,7 +88,7 @@ START_TEST(an_incomplete_set_resolves_but_does_not_open)
 	ck_assert_uint_eq(pt_view_info(v)->bytes, 240);
 	ck_assert_ptr_null(pt_view_manifest(v));
 	FAILS(pt_view_pin(v), ENODATA);
-	SAYS("rank 1, 3 ");
+	SAYS("ranks 1, 3 ");
 	pt_view_unref(v);
 	/* A sealed part is served while nothing is committed; also as the tp shard that it is. */
 	expect("writer=2of4@0/shard", 1, 0, 5, 2);

@@ -1,0 +1,157 @@
+"""What somebody sees who makes a mistake: each message names the thing that is wrong and what to do."""
+import json
+import os
+import subprocess
+
+import pytest
+
+import clients
+from clients import random_array
+from conftest import PTIO, PTIOFS
+
+X = random_array("float32", (8, 6), 1)
+
+
+@pytest.fixture
+def ptio(scratch):
+    def run(*args, **kwargs):
+        return subprocess.run([str(PTIO), "-s", str(scratch / "store"), *map(str, args)], capture_output=True, text=True, **kwargs)
+    return run
+
+
+def ptiofs(*args, **kwargs):
+    return subprocess.run([str(PTIOFS), *map(str, args)], capture_output=True, text=True, **kwargs)
+
+
+def source_of(point):
+    lines = [line.split() for line in open("/proc/self/mounts")]
+    return next(line[0] for line in lines if line[1] == str(point))
+
+
+def write(data, path):
+    """True if write or close failed."""
+    try:
+        with open(path, "wb", buffering=0) as f:
+            f.write(data)
+    except OSError:
+        return True
+    return False
+
+
+# ---- ptiofs ----
+
+def test_mount_and_df_name_the_store(scratch, mounts):
+    assert source_of(mounts().point) == str(scratch / "store")
+    assert source_of(mounts("other", store=f"dir:{scratch}/a,b").point) == f"{scratch}/a,b"
+    assert source_of(mounts("named", options="fsname=tensors").point) == "tensors"
+
+
+@pytest.mark.parametrize("args,words", (
+    (("no/such/store", "point"), ("no/such/store", "mkdir -p")),
+    (("docs", "point"), ("./PATH", "mem:SIZE")),
+    (("mem:", "point"), ("64M",)),
+    (("mem:8M", "nowhere"), ("nowhere", "mkdir -p")),
+    (("mem:8M", "point", "-o", "umask=999"), ("umask=999", "777")),
+    (("mem:8M", "point", "-o", "bare=json"), ("bare=json", "safetensors")),
+    (("mem:8M", "point", "-o", "nonsense"), ("nonsense", "ptiofs -h")),
+    (("mem:8M",), ("usage", "mounted?")),
+    ((), ("usage", "store")),
+    (("new", "point", "-o", "nocreate"), ("there is no store", "ptio put")),
+))
+def test_a_mount_that_cannot_be_says_why(scratch, args, words):
+    (scratch / "point").mkdir()
+    args = [f"{scratch}/{a}" if a in ("no/such/store", "point", "nowhere", "new") else a for a in args]
+    done = ptiofs(*args)
+    assert done.returncode == 1 and not os.listdir(scratch / "point")
+    for word in words:
+        assert word in done.stderr
+
+
+def test_a_relative_store_is_spelled_with_a_dot(scratch):
+    (scratch / "w.npy").write_bytes(clients.file_bytes(X, "npy"))
+    subprocess.run([str(PTIO), "-s", "./here", "put", "w.npy", "w/full"], cwd=scratch, check=True, capture_output=True)
+    done = subprocess.run([str(PTIO), "-s", f"{scratch}/here", "get", "w/full.bin"], check=True, capture_output=True)
+    assert done.stdout == X.data
+
+
+def test_one_failure_is_one_line(scratch, mnt):
+    whole = clients.file_bytes(X, "npy")
+    assert write(whole[:-10], mnt.key("w") / "full")
+    assert write(b"hello", mnt.key("v") / "full")
+    lines = mnt.errors().splitlines()
+    assert len(lines) == 2 and "/w/full" in lines[0] and "ended after" in lines[0] and "/v/full" in lines[1], lines
+
+
+def test_parts_that_disagree_are_seen_as_such(mnt, ptio, scratch):
+    other = random_array("float32", (9, 6), 1)
+    for rank, array in ((0, other), (1, X)):
+        assert not write(clients.file_bytes(array, "npy"), mnt.key("w") / f"writer={rank}of2,dim=0" / "full")
+    with pytest.raises(OSError):
+        open(mnt / "w" / "full", "rb")
+    assert "other sets" in mnt.errors() and "rank 0 has" in mnt.errors()
+    sets = json.loads((mnt / ".ptio" / "pending").read_text())
+    assert sorted(s["shape"] for s in sets) == [[8, 6], [9, 6]]
+    text = ptio("pending").stdout
+    assert "float32 [8,6]" in text and "float32 [9,6]" in text
+    for s in sets:          # the ids that --drop takes
+        assert ptio("pending", f"--drop={s['set']}").returncode == 0
+    assert json.loads(ptio("pending", "--json").stdout) == []
+
+
+def test_pending_shards_have_an_extent_that_is_not_known_yet(mnt, ptio):
+    assert not write(clients.file_bytes(X, "npy"), mnt.key("w") / "tp=1of3,dim=0" / "shard")
+    assert json.loads((mnt / ".ptio" / "pending").read_text())[0]["shape"] == [None, 6]
+    assert json.loads(ptio("pending", "--json").stdout)[0]["shape"] == [None, 6]
+    assert "[?,6]" in ptio("pending").stdout
+    assert "ranks 0, 2 have" in ptio("get", "w/full").stderr
+
+
+# ---- ptio ----
+
+@pytest.mark.parametrize("command", ("ls", "stat", "get", "put", "rm", "verify", "pending", "wait", "gc"))
+def test_each_command_has_help(ptio, command):
+    done = ptio(command, "--help")
+    assert done.returncode == 0 and done.stdout.startswith("usage: ptio [-s STORE] " + command) and not done.stderr
+
+
+def test_help_is_a_command_too(ptio):
+    assert ptio("help").stdout == ptio("--help").stdout
+
+
+def test_a_path_with_the_mountpoint_in_it_is_told(ptio, mnt):
+    done = ptio("ls", mnt / "w")
+    assert done.returncode == 1 and "without the mountpoint" in done.stderr
+
+
+def test_a_part_is_not_removed_alone_nor_takes_the_others_along(ptio, scratch):
+    for rank in range(2):
+        ptio("put", clients.source(X, "npy", scratch), f"w/tp={rank}of2,dim=0/full")
+    for name in ("w/tp=0of2,dim=0", "w/tp=0of2,dim=0/shard", "w/writer=0of2,dim=0"):
+        done = ptio("rm", name)
+        assert done.returncode == 1 and "KEY/full" in done.stderr, name
+    assert ptio("ls", "w").stdout.count("tp=") == 2
+    assert ptio("rm", "w/full").returncode == 0 and ptio("ls", "w").stdout == ""
+
+
+def test_wrong_put_options_name_the_right_ones(ptio):
+    assert "bfloat16" in ptio("put", "--dtype=f32", "-", "w/full.bin", input="").stderr
+    assert "--dtype" in ptio("put", "-", "w/full.bin", input="abcd").stderr
+
+
+def test_the_command_follows_links_as_a_mount_does(ptio, scratch, mnt):
+    ptio("put", clients.source(X, "npy", scratch), "policy/step=1/wq/full")
+    ptio("put", clients.source(X, "npy", scratch), "other/full")
+    os.symlink("step=1", mnt / "policy" / "latest")
+    os.symlink("../policy/./latest/wq", mnt / "other" / "wq")
+    os.symlink("loop", mnt / "loop")
+    os.symlink("/elsewhere", mnt / "out")
+    for path in ("policy/latest/wq/full.bin", "other/wq/full.bin", "other/wq/tp=0of1,dim=0/shard.bin"):
+        done = subprocess.run([str(PTIO), "-s", str(scratch / "store"), "get", path], capture_output=True)
+        assert done.stdout == X.data, done.stderr
+    assert ptio("ls", "policy/latest/wq").stdout == "full\n"
+    assert "Y" not in ptio("put", clients.source(X, "npy", scratch), "policy/latest/new/full").stderr
+    assert sorted(os.listdir(mnt / "policy" / "step=1")) == ["new", "wq"]
+    assert "links" in ptio("get", "loop/w/full").stderr
+    assert "/elsewhere" in ptio("get", "out/w/full").stderr
+    assert ptio("rm", "policy/latest").returncode == 0        # the link, not what it leads to
+    assert sorted(os.listdir(mnt / "policy")) == ["step=1"]
