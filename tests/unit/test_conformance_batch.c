@@ -65,6 +65,24 @@ CASE(A57_length_mismatches)
 	OK(ptio_batch_put(P, NULL, 0, NULL, 0, NULL, NULL));
 END_CASE
 
+CASE(an_entry_that_is_null_means_full_for_its_key)
+	const struct ptio_parallelism *ps[] = { NULL, &how("tp=0of1@0")->parallelism };
+	const struct ptio_writer_partition *ws[] = { &how("writer=0of1@0")->writer, NULL };
+	struct ptio_batch_write axes = { .parallelisms = ps, .parallelism_count = 2 }, writers = { .writers = ws, .writer_count = 2 };
+	int codes[2];
+
+	make_two();
+	OK(ptio_batch_put(P, ab, 2, two, 2, &axes, codes));
+	expect_all(codes, 2, 0);
+	EXPECT("a", "as_stored", two[0]);
+	EXPECT_CODE("b", "as_stored", -ENOENT);
+	EXPECT("b", "as_stored tp=0of1@0", two[1]);
+	OK(ptio_batch_upsert(P, ab, 2, two, 2, &writers, codes));
+	expect_all(codes, 2, 0);
+	EXPECT_CODE("a", "as_stored", -ENOENT);
+	EXPECT("b", "as_stored", two[1]);
+END_CASE
+
 CASE(A58_read_target_list_of_wrong_length)
 	struct ptio_read_target one = *target("full");
 	struct ptio_tensor have[2];
@@ -353,6 +371,7 @@ static void add(TCase *tc)
 {
 	ADD_CASE(tc, A56_mixed_routing_refused);
 	ADD_CASE(tc, A57_length_mismatches);
+	ADD_CASE(tc, an_entry_that_is_null_means_full_for_its_key);
 	ADD_CASE(tc, A58_read_target_list_of_wrong_length);
 	ADD_CASE(tc, A59_older_into_with_wrong_lengths);
 	ADD_CASE(tc, A60_exact_capacity);
