@@ -1,7 +1,14 @@
 libptio_core_la_SOURCES += \
+	src/tree/all_view.c \
 	src/tree/container.c src/tree/container.h \
 	src/tree/container_code.c \
 	src/tree/container_write.c \
-	src/tree/tree.h \
+	src/tree/list.c \
+	src/tree/many.c src/tree/many.h \
+	src/tree/model_info.c \
+	src/tree/models.c src/tree/models.h \
 	src/tree/name.c \
-	src/tree/list.c
+	src/tree/rank_view.c src/tree/rank_view.h \
+	src/tree/tp_builtin.c src/tree/tp_builtin.h \
+	src/tree/tp_plan.c src/tree/tp_plan.h \
+	src/tree/tree.h

@@ -1,0 +1,384 @@
+/* tree/many.c - many tensors as one file. */
+#include "tree/many.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/size.h"
+#include "format/serve.h"
+#include "tensor/tensor.h"
+
+#define KEPT 16                         /* views kept ready */
+
+struct item {
+	char *name;
+	struct pt_container *c;         /* or */
+	struct pt_manifest *m;
+	uint32_t tensor;
+	struct pt_many_cut cut;
+};
+
+struct pt_many {
+	struct pt_repo *repo;
+	enum pt_format format;
+	struct item *items;
+	uint32_t count, cap;
+	struct pt_container **containers;       /* each once */
+	uint32_t container_count;
+	struct pt_served served;
+	uint64_t stamp;
+	pthread_mutex_t lock;           /* kept, kept_item, kept_next */
+	struct pt_view *kept[KEPT];     /* prepared */
+	uint32_t kept_item[KEPT];
+	uint32_t kept_next;
+};
+
+int pt_many_create(struct pt_repo *repo, enum pt_format format, struct pt_many **ret_many)
+{
+	struct pt_many *m = pt_calloc(1, sizeof(*m));
+
+	if (!m)
+		return pt_fail_nomem();
+	m->repo = repo;
+	m->format = format;
+	pthread_mutex_init(&m->lock, NULL);
+	*ret_many = m;
+	return 0;
+}
+
+static int add(struct pt_many *many, const char *name, const struct pt_many_cut *cut, struct item **ret_item)
+{
+	struct item *more;
+
+	if (many->count == many->cap) {
+		more = pt_reallocarray(many->items, many->cap ? 2 * (size_t)many->cap : 16, sizeof(*more));
+		if (!more)
+			return pt_fail_nomem();
+		many->items = more;
+		many->cap = many->cap ? 2 * many->cap : 16;
+	}
+	*ret_item = &many->items[many->count];
+	**ret_item = (struct item){ .name = pt_strdup(name), .cut = *cut };
+	if (!(*ret_item)->name)
+		return pt_fail_nomem();
+	many->count++;
+	return 0;
+}
+
+int pt_many_add_tensor(struct pt_many *many, const char *name, struct pt_container *c, uint32_t tensor, const struct pt_many_cut *cut)
+{
+	struct pt_container **more;
+	struct item *item;
+	uint32_t i;
+	int rc;
+
+	/* Tensors come file by file. */
+	for (i = many->container_count; i > 0 && many->containers[i - 1] != c; i--)
+		;
+	if (!i) {
+		more = pt_reallocarray(many->containers, (size_t)many->container_count + 1, sizeof(*more));
+		if (!more)
+			return pt_fail_nomem();
+		many->containers = more;
+		more[many->container_count++] = pt_container_ref(c);
+	}
+	rc = add(many, name, cut, &item);
+	if (rc < 0)
+		return rc;
+	item->c = pt_container_ref(c);
+	item->tensor = tensor;
+	return 0;
+}
+
+int pt_many_add_revision(struct pt_many *many, const char *name, struct pt_manifest *m, const struct pt_many_cut *cut)
+{
+	struct item *item;
+	int rc;
+
+	rc = add(many, name, cut, &item);
+	if (!rc)
+		item->m = pt_manifest_ref(m);
+	return rc;
+}
+
+bool pt_many_has(const struct pt_many *many, const char *name)
+{
+	uint32_t i;
+
+	for (i = 0; i < many->count; i++)
+		if (strcmp(many->items[i].name, name) == 0)
+			return true;
+	return false;
+}
+
+uint32_t pt_many_count(const struct pt_many *many)
+{
+	return many->count;
+}
+
+static void cut_shape(struct pt_shape *shape, const struct pt_many_cut *cut)
+{
+	if (cut->dim >= 0)
+		shape->dim[cut->dim] = cut->ext;
+}
+
+static void describe(const struct item *item, struct pt_serve_tensor *t, struct pt_buf *sign)
+{
+	const struct pt_container_object *o;
+	struct pt_parse_tensor p;
+
+	t->name = item->name;
+	if (item->c) {
+		pt_container_tensor(item->c, item->tensor, &p);
+		t->dtype = p.dtype;
+		t->global_shape = p.shape;
+		o = &item->c->objects[p.storage];
+		if (item->c->tensors[item->tensor].whole && item->cut.dim < 0)
+			t->crc32 = o->crc32;
+		pt_buf_append(sign, item->c->blob.id.b, sizeof(item->c->blob.id.b));
+		pt_buf_append_le32(sign, item->tensor);
+	} else {
+		t->dtype = item->m->dtype;
+		t->global_shape = item->m->shape;
+		if (item->m->object_count == 1 && item->cut.dim < 0)
+			t->crc32 = item->m->objects[0].crc32;
+		pt_buf_append(sign, item->m->set_id.b, sizeof(item->m->set_id.b));
+		pt_buf_append_le64(sign, item->m->revision);
+	}
+	t->shape = t->global_shape;
+	cut_shape(&t->shape, &item->cut);
+	pt_buf_append_le32(sign, (uint32_t)item->cut.dim);
+	pt_buf_append_le64(sign, item->cut.off);
+	pt_buf_append_le64(sign, item->cut.ext);
+	pt_buf_append_str(sign, item->name);
+	pt_buf_append_u8(sign, 0);
+}
+
+int pt_many_finish(struct pt_many *many, bool bare, const struct pt_axis *tp)
+{
+	struct pt_serve_tensor *t = pt_calloc(many->count ? many->count : 1, sizeof(*t));
+	struct pt_buf sign = PT_BUF_INIT;
+	uint32_t i;
+	int rc;
+
+	if (!t)
+		return pt_fail_nomem();
+	for (i = 0; i < many->count; i++)
+		describe(&many->items[i], &t[i], &sign);
+	if (tp && many->format == PT_FORMAT_OBJ && many->count == 1 && many->items[0].cut.dim >= 0) {
+		t[0].axes_in_order[0] = *tp;
+		t[0].axes_in_order[0].dim = many->items[0].cut.dim;
+		pt_layout_add(&t[0].axes, &t[0].axes_in_order[0]);
+	}
+	pt_buf_append_le32(&sign, (uint32_t)many->format << 1 | bare);
+	rc = sign.failed ? pt_fail_nomem() : pt_serve(many->format, t, many->count, !bare, &many->served);
+	if (!rc)
+		many->stamp = pt_hash64(sign.data, sign.len);
+	pt_buf_done(&sign);
+	free(t);
+	return rc;
+}
+
+static void kept_drop(struct pt_view *v)
+{
+	if (!v)
+		return;
+	pt_view_unprepare(v);
+	pt_view_unref(v);
+}
+
+void pt_many_free(struct pt_many *many)
+{
+	uint32_t i;
+
+	if (!many)
+		return;
+	for (i = 0; i < KEPT; i++)
+		kept_drop(many->kept[i]);
+	for (i = 0; i < many->count; i++) {
+		free(many->items[i].name);
+		pt_container_unref(many->items[i].c);
+		pt_manifest_unref(many->items[i].m);
+	}
+	for (i = 0; i < many->container_count; i++)
+		pt_container_unref(many->containers[i]);
+	free(many->items);
+	free(many->containers);
+	pt_served_done(&many->served);
+	pthread_mutex_destroy(&many->lock);
+	free(many);
+}
+
+uint64_t pt_many_size(const struct pt_many *many)
+{
+	return many->served.size;
+}
+
+uint64_t pt_many_stamp(const struct pt_many *many)
+{
+	return many->stamp;
+}
+
+/* ---- pins: of containers' blobs, which keep what they refer to, and of revisions ---- */
+
+static void unpin_some(struct pt_many *many, uint32_t containers, uint32_t items)
+{
+	struct pt_node n = { .id = 0 };
+	uint32_t i;
+
+	for (i = 0; i < containers; i++) {
+		n.blob = many->containers[i]->blob;
+		pt_node_unpin(many->repo, &n);
+	}
+	for (i = 0; i < items; i++)
+		if (many->items[i].m)
+			pt_manifest_unpin(many->repo, many->items[i].m);
+}
+
+int pt_many_pin(struct pt_many *many)
+{
+	struct pt_node n = { .name = "" };
+	uint32_t c, i = 0;
+	int rc = 0;
+
+	for (c = 0; c < many->container_count; c++) {
+		n.id = many->containers[c]->node;
+		n.blob = many->containers[c]->blob;
+		rc = pt_node_pin(many->repo, &n);
+		if (rc < 0)
+			goto fail;
+	}
+	for (i = 0; i < many->count; i++) {
+		rc = many->items[i].m ? pt_manifest_pin(many->repo, many->items[i].m) : 0;
+		if (rc < 0)
+			goto fail;
+	}
+	return 0;
+fail:
+	unpin_some(many, c, i);
+	return rc == -ENOENT ? -ESTALE : rc;
+}
+
+void pt_many_unpin(struct pt_many *many)
+{
+	uint32_t i;
+
+	pthread_mutex_lock(&many->lock);
+	for (i = 0; i < KEPT; i++) {
+		kept_drop(many->kept[i]);
+		many->kept[i] = NULL;
+	}
+	pthread_mutex_unlock(&many->lock);
+	unpin_some(many, many->container_count, many->count);
+}
+
+/* ---- reading ---- */
+
+static int view_make(struct pt_many *many, const struct item *item, struct pt_view **ret_view)
+{
+	struct pt_parse_tensor t;
+	struct pt_manifest *m = NULL;
+	struct pt_box box;
+	bool strided = false;
+	int rc;
+
+	if (item->c) {
+		rc = pt_container_manifest(item->c, item->tensor, &m, &strided);
+		if (rc < 0)
+			return rc;
+		pt_container_tensor(item->c, item->tensor, &t);
+	} else {
+		m = pt_manifest_ref(item->m);
+	}
+	pt_shape_box(&m->shape, &box);
+	if (item->cut.dim >= 0) {
+		box.off[item->cut.dim] = item->cut.off;
+		box.ext[item->cut.dim] = item->cut.ext;
+	}
+	rc = pt_view_of_box(many->repo, m, strided ? &t : NULL, &box, ret_view);
+	pt_manifest_unref(m);
+	return rc;
+}
+
+/* Prepared for the caller, who unprepares it and gives the reference back. */
+static int view_get(struct pt_many *many, uint32_t index, struct pt_view **ret_view)
+{
+	struct pt_view *v = NULL, *old;
+	uint32_t i;
+	int rc;
+
+	pthread_mutex_lock(&many->lock);
+	for (i = 0; i < KEPT && !v; i++)
+		if (many->kept[i] && many->kept_item[i] == index)
+			v = pt_view_ref(many->kept[i]);
+	pthread_mutex_unlock(&many->lock);
+	if (v) {
+		rc = pt_view_prepare(v);
+		if (rc < 0)
+			pt_view_unref(v);
+		else
+			*ret_view = v;
+		return rc;
+	}
+	rc = view_make(many, &many->items[index], &v);
+	if (rc < 0)
+		return rc;
+	rc = pt_view_prepare(v);
+	if (!rc) {
+		rc = pt_view_prepare(v);        /* once for the caller, once for being kept */
+		if (rc < 0)
+			pt_view_unprepare(v);
+	}
+	if (rc < 0) {
+		pt_view_unref(v);
+		return rc;
+	}
+	pthread_mutex_lock(&many->lock);
+	i = many->kept_next++ % KEPT;
+	old = many->kept[i];
+	many->kept[i] = pt_view_ref(v);
+	many->kept_item[i] = index;
+	pthread_mutex_unlock(&many->lock);
+	kept_drop(old);
+	*ret_view = v;
+	return 0;
+}
+
+int64_t pt_many_read(struct pt_many *many, void *buf, uint64_t len, uint64_t off)
+{
+	struct pt_view *v;
+	uint8_t *out = buf;
+	uint64_t left;
+	size_t s;
+	int rc;
+
+	if (off >= many->served.size)
+		return 0;
+	len = pt_size_min(pt_size_min(len, many->served.size - off), INT64_MAX);
+	for (left = len, s = pt_served_find(&many->served, off); left; s++) {
+		const struct pt_segment *seg = &many->served.segments[s];
+		uint64_t in = off - seg->off, n = pt_size_min(left, seg->len - in);
+
+		if (seg->tensor < 0) {
+			memcpy(out, many->served.literals.data + seg->literal_off + in, n);
+		} else {
+			rc = view_get(many, (uint32_t)seg->tensor, &v);
+			if (rc < 0)
+				return rc;
+			rc = pt_view_read(v, out, n, in);
+			pt_view_unprepare(v);
+			pt_view_unref(v);
+			if (rc < 0)
+				return pt_fail_context(rc, "%s", many->items[seg->tensor].name);
+		}
+		out += n;
+		off += n;
+		left -= n;
+	}
+	return (int64_t)len;
+}

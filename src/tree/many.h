@@ -1,0 +1,38 @@
+/* tree/many.h - many tensors as one file: what rank views, bundles and .all files are made of.
+ *
+ * Each tensor is cut in one dimension at most. The header is synthesised once; views of single tensors are made while they are read. Immutable once finished, but for
+ * pins; reads are thread-safe. */
+#ifndef PT_TREE_MANY_H
+#define PT_TREE_MANY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "tree/container.h"
+
+struct pt_many;
+
+struct pt_many_cut {
+	int32_t dim;                    /* -1: whole */
+	uint64_t off, ext;              /* along dim */
+};
+
+int pt_many_create(struct pt_repo *repo, enum pt_format format, struct pt_many **ret_many);
+/* One of the two; both copy the name and take a reference. The cut is inside the shape. */
+int pt_many_add_tensor(struct pt_many *many, const char *name, struct pt_container *c, uint32_t tensor, const struct pt_many_cut *cut);
+int pt_many_add_revision(struct pt_many *many, const char *name, struct pt_manifest *m, const struct pt_many_cut *cut);
+bool pt_many_has(const struct pt_many *many, const char *name);         /* walks: for few names, or before they are many */
+uint32_t pt_many_count(const struct pt_many *many);
+/* Makes the header. bare: a pt file of one tensor, not of a dict. tp: of obj files, the axis that cut (or NULL). -EOPNOTSUPP, -EFBIG as pt_serve. */
+int pt_many_finish(struct pt_many *many, bool bare, const struct pt_axis *tp);
+void pt_many_free(struct pt_many *many);                                /* NULL is fine */
+uint64_t pt_many_size(const struct pt_many *many);
+/* Of all sources and cuts: two files of the same stamp have the same bytes. */
+uint64_t pt_many_stamp(const struct pt_many *many);
+/* Everything that the file is made of stays. -ESTALE: something has been replaced, make it again. Counted by the caller. */
+int pt_many_pin(struct pt_many *many);
+void pt_many_unpin(struct pt_many *many);
+/* Pinned. Bytes read (short only at the end), or -errno. */
+int64_t pt_many_read(struct pt_many *many, void *buf, uint64_t len, uint64_t off);
+
+#endif

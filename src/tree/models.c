@@ -1,0 +1,409 @@
+/* tree/models.c - what models.h says: two small caches, and building the index of a directory. */
+#include "tree/models.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "tree/tree.h"
+
+#define CONTAINERS 256
+#define DIRS 64
+#define PLAN_NAME "tp_plan.json"
+#define PLAN_BYTES_MAX (4u << 20)
+
+struct pt_models {
+	struct pt_repo *repo;
+	pthread_mutex_t lock;           /* everything below */
+	struct pt_container *container[CONTAINERS];     /* by use, latest first */
+	size_t container_count;
+	struct pt_model_dir *dir[DIRS];
+	size_t dir_count;
+};
+
+int pt_models_create(struct pt_repo *repo, struct pt_models **ret_models)
+{
+	struct pt_models *m = pt_calloc(1, sizeof(*m));
+
+	if (!m)
+		return pt_fail_nomem();
+	m->repo = repo;
+	pthread_mutex_init(&m->lock, NULL);
+	*ret_models = m;
+	return 0;
+}
+
+void pt_models_free(struct pt_models *m)
+{
+	size_t i;
+
+	if (!m)
+		return;
+	for (i = 0; i < m->container_count; i++)
+		pt_container_unref(m->container[i]);
+	for (i = 0; i < m->dir_count; i++)
+		pt_model_dir_unref(m->dir[i]);
+	pthread_mutex_destroy(&m->lock);
+	free(m);
+}
+
+/* Moves entry i of an array of pointers to its front. */
+static void to_front(void **array, size_t i)
+{
+	void *p = array[i];
+
+	memmove(array + 1, array, i * sizeof(*array));
+	array[0] = p;
+}
+
+int pt_models_container(struct pt_models *m, const struct pt_node *node, struct pt_container **ret_c)
+{
+	struct pt_container *c = NULL, *drop = NULL;
+	size_t i;
+	int rc;
+
+	pthread_mutex_lock(&m->lock);
+	for (i = 0; i < m->container_count && !c; i++)
+		if (pt_id_compare(&m->container[i]->blob.id, &node->blob.id) == 0 && m->container[i]->node == node->id) {
+			c = pt_container_ref(m->container[i]);
+			to_front((void **)m->container, i);
+		}
+	pthread_mutex_unlock(&m->lock);
+	if (!c) {
+		rc = pt_container_load(m->repo, node, &c);
+		if (rc < 0)
+			return rc;
+		pthread_mutex_lock(&m->lock);
+		if (m->container_count == CONTAINERS)
+			drop = m->container[--m->container_count];
+		memmove(m->container + 1, m->container, m->container_count * sizeof(m->container[0]));
+		m->container[0] = pt_container_ref(c);
+		m->container_count++;
+		pthread_mutex_unlock(&m->lock);
+		pt_container_unref(drop);
+	}
+	*ret_c = c;
+	return 0;
+}
+
+/* ---- building ---- */
+
+void pt_model_dir_unref(struct pt_model_dir *d)
+{
+	uint32_t i;
+
+	if (!d || __atomic_sub_fetch(&d->refs, 1, __ATOMIC_ACQ_REL))
+		return;
+	for (i = 0; i < d->file_count; i++) {
+		pt_container_unref(d->files[i].c);
+		free(d->files[i].name);
+		if (d->stems)
+			free(d->stems[i]);
+	}
+	free(d->files);
+	free(d->stems);
+	free(d->aliases);
+	pt_tp_plan_free(d->plan);
+	free(d->plan_error);
+	free(d);
+}
+
+struct scan {
+	struct pt_models *m;
+	uint64_t parent;
+	struct pt_node *nodes;          /* containers */
+	uint32_t count, cap;
+	struct pt_node plan;            /* id 0: none */
+	struct pt_buf sign;
+	int rc;
+};
+
+static int scan_child(void *ctx, const char *name, uint64_t id, enum pt_node_kind kind)
+{
+	struct scan *s = ctx;
+	struct pt_node n, *more;
+	bool plan = kind == PT_NODE_FILE && strcmp(name, PLAN_NAME) == 0;
+
+	if (name[0] == 1 || (kind != PT_NODE_CONTAINER && !plan))
+		return 0;
+	s->rc = pt_node_get(s->m->repo, id, &n);
+	if (s->rc < 0) {
+		if (s->rc == -ENOENT)
+			s->rc = 0;
+		return s->rc ? 1 : 0;
+	}
+	pt_buf_append_str(&s->sign, n.name);
+	pt_buf_append_le64(&s->sign, n.id);
+	pt_buf_append(&s->sign, n.blob.id.b, sizeof(n.blob.id.b));
+	if (plan && n.kind == PT_NODE_FILE) {
+		pt_node_done(&s->plan);
+		s->plan = n;
+		return 0;
+	}
+	if (n.kind != PT_NODE_CONTAINER) {
+		pt_node_done(&n);
+		return 0;
+	}
+	if (s->count == s->cap) {
+		more = pt_reallocarray(s->nodes, s->cap ? 2 * (size_t)s->cap : 8, sizeof(*more));
+		if (!more) {
+			pt_node_done(&n);
+			s->rc = pt_fail_nomem();
+			return 1;
+		}
+		s->nodes = more;
+		s->cap = s->cap ? 2 * s->cap : 8;
+	}
+	s->nodes[s->count++] = n;
+	return 0;
+}
+
+static void scan_done(struct scan *s)
+{
+	uint32_t i;
+
+	for (i = 0; i < s->count; i++)
+		pt_node_done(&s->nodes[i]);
+	free(s->nodes);
+	pt_node_done(&s->plan);
+	pt_buf_done(&s->sign);
+}
+
+static int plan_load(struct pt_models *m, const struct pt_node *n, struct pt_model_dir *d)
+{
+	struct pt_data_range r = { .blob = n->blob, .len = n->size };
+	int rc;
+
+	if (n->size > PLAN_BYTES_MAX) {
+		rc = pt_fail(EINVAL, "tp_plan.json has %llu bytes: no plan is that long", (unsigned long long)n->size);
+	} else {
+		r.buf = pt_malloc(n->size + 1);
+		if (!r.buf)
+			return pt_fail_nomem();
+		rc = pt_node_pin(m->repo, n);
+		if (!rc) {
+			rc = n->size ? pt_data_read(&pt_repo_store(m->repo)->data, &r, 1) : 0;
+			pt_node_unpin(m->repo, n);
+		}
+		if (!rc)
+			rc = pt_tp_plan_parse(r.buf, r.len, &d->plan);
+		free(r.buf);
+	}
+	if (rc != -EINVAL)
+		return rc;
+	d->plan_error = pt_strdup(pt_fail_sentence());
+	pt_fail_clear();
+	return d->plan_error ? 0 : pt_fail_nomem();
+}
+
+static int alias_compare(const void *a, const void *b)
+{
+	const struct pt_model_alias *x = a, *y = b;
+	int order = strcmp(x->name, y->name);
+
+	return order ? order : x->file != y->file ? (x->file < y->file ? -1 : 1) : (x->tensor > y->tensor) - (x->tensor < y->tensor);
+}
+
+/* The key that a bare tensor stands for: the file's name without its last extension. */
+static char *stem_of(const char *name)
+{
+	const char *dot = strrchr(name, '.');
+
+	return dot && dot != name ? pt_asprintf("%.*s", (int)(dot - name), name) : pt_strdup(name);
+}
+
+static int aliases_make(struct pt_model_dir *d)
+{
+	uint64_t total = 0;
+	uint32_t f, i, n = 0;
+	char encoded[PT_PATH_COMPONENT_MAX + 1];
+
+	for (f = 0; f < d->file_count; f++)
+		total += d->files[f].c->bundle ? 0 : d->files[f].c->tensor_count;
+	if (total > UINT32_MAX)
+		return pt_fail(EFBIG, "the directory holds too many tensors");
+	d->aliases = pt_calloc(total ? total : 1, sizeof(*d->aliases));
+	d->stems = pt_calloc(d->file_count ? d->file_count : 1, sizeof(*d->stems));
+	if (!d->aliases || !d->stems)
+		return pt_fail_nomem();
+	for (f = 0; f < d->file_count; f++) {
+		const struct pt_container *c = d->files[f].c;
+
+		d->stems[f] = stem_of(d->files[f].name);
+		if (!d->stems[f])
+			return pt_fail_nomem();
+		for (i = 0; !c->bundle && i < c->tensor_count; i++) {
+			const char *name = c->names + c->tensors[i].name;
+
+			d->aliases[n++] = (struct pt_model_alias){ .name = name[0] ? name : d->stems[f], .file = f, .tensor = i };
+		}
+	}
+	d->alias_count = n;
+	if (n)
+		qsort(d->aliases, n, sizeof(*d->aliases), alias_compare);
+	for (i = 0; i < n; i++) {
+		struct pt_model_alias *a = &d->aliases[i];
+
+		if ((i > 0 && strcmp(a->name, a[-1].name) == 0) || (i + 1 < n && strcmp(a->name, a[1].name) == 0))
+			a->withheld = "another file of this directory has a tensor of that name";
+		else if (strchr(a->name, '/'))
+			a->withheld = "the name holds a slash";
+		else if (pt_path_component_encode(a->name, encoded) < 0)
+			a->withheld = "the name cannot be a file name";
+	}
+	pt_fail_clear();
+	return 0;
+}
+
+static int dir_build(struct pt_models *m, struct scan *s, struct pt_model_dir **ret_dir)
+{
+	struct pt_model_dir *d = pt_calloc(1, sizeof(*d));
+	uint32_t i;
+	int rc = 0;
+
+	if (!d)
+		return pt_fail_nomem();
+	d->refs = 1;
+	d->node = s->parent;
+	d->signature = pt_hash64(s->sign.data, s->sign.len);
+	d->files = pt_calloc(s->count ? s->count : 1, sizeof(*d->files));
+	if (!d->files)
+		rc = pt_fail_nomem();
+	for (i = 0; !rc && i < s->count; i++) {
+		struct pt_model_file *f = &d->files[i];
+
+		rc = pt_models_container(m, &s->nodes[i], &f->c);
+		if (rc < 0)
+			break;
+		d->file_count++;
+		f->node = s->nodes[i].id;
+		f->name = pt_strdup(s->nodes[i].name);
+		if (!f->name)
+			rc = pt_fail_nomem();
+	}
+	if (!rc && s->plan.id)
+		rc = plan_load(m, &s->plan, d);
+	if (!rc)
+		rc = aliases_make(d);
+	if (rc < 0) {
+		pt_model_dir_unref(d);
+		return rc;
+	}
+	*ret_dir = d;
+	return 0;
+}
+
+static struct pt_model_dir *dir_known(struct pt_models *m, uint64_t node, uint64_t seen, uint64_t signature)
+{
+	struct pt_model_dir *d;
+	size_t i;
+
+	for (i = 0; i < m->dir_count; i++) {
+		d = m->dir[i];
+		if (d->node != node || (seen ? d->seen != seen : d->signature != signature))
+			continue;
+		to_front((void **)m->dir, i);
+		__atomic_add_fetch(&d->refs, 1, __ATOMIC_RELAXED);
+		return d;
+	}
+	return NULL;
+}
+
+static void dir_remember(struct pt_models *m, struct pt_model_dir *d, uint64_t seen)
+{
+	struct pt_model_dir *drop = NULL;
+	size_t i;
+
+	pthread_mutex_lock(&m->lock);
+	for (i = 0; i < m->dir_count && m->dir[i]->node != d->node; i++)
+		;
+	if (i == m->dir_count && i < DIRS)
+		m->dir[m->dir_count++] = NULL;
+	else if (i == DIRS)
+		i--;
+	drop = m->dir[i];
+	__atomic_add_fetch(&d->refs, 1, __ATOMIC_RELAXED);
+	d->seen = seen;
+	m->dir[i] = d;
+	to_front((void **)m->dir, i);
+	pthread_mutex_unlock(&m->lock);
+	pt_model_dir_unref(drop);
+}
+
+static int dir_once(struct pt_models *m, uint64_t node, struct pt_model_dir **ret_dir)
+{
+	struct scan s = { .m = m, .parent = node };
+	struct pt_model_dir *d;
+	uint64_t version;
+	int rc;
+
+	/* Asked before the scan: what changes meanwhile makes the next caller look again. */
+	rc = pt_meta_watch(&pt_repo_store(m->repo)->meta, 0, 0, &version);
+	if (rc < 0)
+		return rc;
+	pthread_mutex_lock(&m->lock);
+	d = dir_known(m, node, version, 0);
+	pthread_mutex_unlock(&m->lock);
+	if (d) {
+		*ret_dir = d;
+		return 0;
+	}
+	rc = pt_node_list(m->repo, node, "", scan_child, &s);
+	if (rc >= 0)
+		rc = s.rc;
+	if (rc >= 0 && s.sign.failed)
+		rc = pt_fail_nomem();
+	if (rc < 0)
+		goto out;
+	pthread_mutex_lock(&m->lock);
+	d = dir_known(m, node, 0, pt_hash64(s.sign.data, s.sign.len));
+	if (d)
+		d->seen = version;
+	pthread_mutex_unlock(&m->lock);
+	rc = 0;
+	if (!d) {
+		rc = dir_build(m, &s, &d);
+		if (!rc)
+			dir_remember(m, d, version);
+	}
+	if (!rc)
+		*ret_dir = d;
+out:
+	scan_done(&s);
+	return rc;
+}
+
+int pt_models_dir(struct pt_models *m, uint64_t node, struct pt_model_dir **ret_dir)
+{
+	int rc, try;
+
+	for (try = 0; try < 10; try++) {
+		rc = dir_once(m, node, ret_dir);
+		if (rc != -ESTALE && rc != -ENOENT)     /* a file was replaced while it was being read */
+			break;
+	}
+	return rc;
+}
+
+const struct pt_model_alias *pt_model_dir_find(const struct pt_model_dir *d, const char *name)
+{
+	uint32_t lo = 0, hi = d->alias_count;
+
+	while (lo < hi) {
+		uint32_t mid = lo + (hi - lo) / 2;
+		int order = strcmp(d->aliases[mid].name, name);
+
+		if (order == 0)
+			return d->aliases[mid].withheld ? NULL : &d->aliases[mid];
+		if (order < 0)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return NULL;
+}

@@ -1,0 +1,51 @@
+/* tree/models.h - directories with model files in them: loaded containers, and for each directory which tensor names lead to which tensor.
+ *
+ * An index of a directory is rebuilt when one of its containers, or its tp_plan.json, is another than before; a counter of the whole store tells cheaply that nothing
+ * can have changed. Everything handed out is immutable and referenced. Thread-safe. */
+#ifndef PT_TREE_MODELS_H
+#define PT_TREE_MODELS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "tree/container.h"
+#include "tree/tp_plan.h"
+
+struct pt_models;
+
+struct pt_model_file {
+	uint64_t node;
+	char *name;                     /* decoded */
+	struct pt_container *c;
+};
+
+struct pt_model_alias {
+	const char *name;               /* of the key that it stands for, below the directory */
+	uint32_t file, tensor;
+	const char *withheld;           /* why it does not resolve, or NULL */
+};
+
+struct pt_model_dir {
+	int refs;                       /* atomic */
+	uint64_t node;
+	uint64_t signature;             /* of files and plan */
+	uint64_t seen;                  /* the store's version when this was found right; models' lock */
+	uint32_t file_count, alias_count;
+	struct pt_model_file *files;    /* in byte order of names */
+	struct pt_model_alias *aliases; /* in byte order of names */
+	char **stems;                   /* names made for bare tensors, one a file or NULL */
+	struct pt_tp_plan *plan;        /* of tp_plan.json, or NULL */
+	char *plan_error;               /* it cannot be read: why */
+};
+
+int pt_models_create(struct pt_repo *repo, struct pt_models **ret_models);
+void pt_models_free(struct pt_models *models);
+/* The container of a node as read. -ESTALE: it has been replaced. */
+int pt_models_container(struct pt_models *models, const struct pt_node *node, struct pt_container **ret_c);
+/* The index of a directory; one without containers has none of everything. */
+int pt_models_dir(struct pt_models *models, uint64_t node, struct pt_model_dir **ret_dir);
+void pt_model_dir_unref(struct pt_model_dir *dir);                      /* NULL is fine */
+/* NULL: no tensor of that name, or (withheld) none that resolves. */
+const struct pt_model_alias *pt_model_dir_find(const struct pt_model_dir *dir, const char *name);
+
+#endif
