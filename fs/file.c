@@ -1,8 +1,9 @@
 /* fs/file.c - ordinary files: one inode per node, mutable.
  *
- * A clean file is a sealed blob, read in place. The first change copies it to a spool that all openers of this mount share; flush, fsync and release
+ * A clean file is a sealed blob, or a container (container.c), read in place. The first change copies it to a spool that all openers of this mount share; flush, fsync and release
  * seal a dirty spool into a new blob. A file that was renamed onto a view lives on for its open handles; its attributes go to the publication. */
 #include "fs.h"
+#include "file_int.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,21 +17,6 @@
 #include "base/io.h"
 
 #define UPDATE_TRIES 20
-
-struct pt_fs_file {                     /* all under the inode's lock */
-	uint32_t opens;
-	bool loaded;                    /* blob, size and attributes are those of the node at the last look */
-	bool changed;                   /* not by this mount, since the last open: pages that the kernel holds are of something else */
-	bool gone;                      /* the node was removed */
-	struct pt_upload *upload;       /* published under a view name */
-	int spool;                      /* -1: contents are in blob */
-	bool dirty;
-	struct pt_blob_ref blob;        /* zero id: empty */
-	bool pinned;
-	uint64_t size;
-	uint32_t mode, uid, gid;
-	int64_t mtime_ns;
-};
 
 static bool blob_none(const struct pt_blob_ref *b)
 {
@@ -58,6 +44,18 @@ static void unpin(struct pt_fs *fs, struct pt_fs_file *f)
 	if (f->pinned)
 		pt_data_unpin(&fs->store->data, &f->blob, 1);
 	f->pinned = false;
+	pt_container_unref(f->container);
+	f->container = NULL;
+}
+
+void pt_fs_file_took_locked(struct pt_fs *fs, struct pt_fs_file *f, enum pt_node_kind kind, const struct pt_blob_ref *blob)
+{
+	unpin(fs, f);
+	f->kind = kind;
+	f->blob = *blob;
+	f->fresh = false;
+	f->dirty = false;
+	pt_fs_gc_poke(fs);
 }
 
 void pt_fs_file_done(struct pt_fs *fs, struct pt_fs_inode *inode)
@@ -69,6 +67,7 @@ void pt_fs_file_done(struct pt_fs *fs, struct pt_fs_inode *inode)
 	unpin(fs, f);
 	if (f->spool >= 0)
 		close(f->spool);
+	pt_container_writer_free(f->stream);
 	pt_upload_free(f->upload);
 	free(f);
 	inode->file = NULL;
@@ -100,6 +99,7 @@ static int refresh_locked(struct pt_fs *fs, struct pt_fs_inode *inode)
 			close(f->spool);
 		f->spool = -1;
 	}
+	f->kind = n.kind;
 	f->blob = n.blob;
 	f->size = n.size;
 	f->mode = n.mode;
@@ -112,13 +112,14 @@ static int refresh_locked(struct pt_fs *fs, struct pt_fs_inode *inode)
 }
 
 /* Refreshes, and pins the blob. It is looked at again after it is pinned, for a collector may have been faster: manifest/pin.c says why that suffices. */
-static int refresh_and_pin_locked(struct pt_fs *fs, struct pt_fs_inode *inode)
+int pt_fs_file_reload_locked(struct pt_fs *fs, struct pt_fs_inode *inode)
 {
 	struct pt_fs_file *f = inode->file;
+	struct pt_node n = { .id = inode->node, .name = "the file" };
 	int rc, try;
 
 	rc = refresh_locked(fs, inode);
-	for (try = 0; rc == 0 && !f->pinned && !f->gone && f->spool < 0 && !blob_none(&f->blob); try++) {
+	for (try = 0; rc == 0 && !f->pinned && !f->gone && !f->dirty && f->spool < 0 && !blob_none(&f->blob); try++) {
 		if (try == UPDATE_TRIES)
 			return pt_fail(EIO, "the file is being replaced without end: try again");
 		rc = pt_data_pin(&fs->store->data, &f->blob, 1);
@@ -127,10 +128,15 @@ static int refresh_and_pin_locked(struct pt_fs *fs, struct pt_fs_inode *inode)
 		f->pinned = true;
 		rc = refresh_locked(fs, inode);         /* unpins what was replaced */
 	}
+	if (rc == 0 && f->pinned && f->kind == PT_NODE_CONTAINER && !f->container) {
+		n.kind = f->kind;
+		n.blob = f->blob;
+		rc = pt_models_container(fs->models, &n, &f->container);
+	}
 	return rc;
 }
 
-static int spool_locked(struct pt_fs *fs, struct pt_fs_file *f, bool empty)
+int pt_fs_file_spool_locked(struct pt_fs *fs, struct pt_fs_file *f, bool empty)
 {
 	int fd, rc;
 
@@ -141,25 +147,53 @@ static int spool_locked(struct pt_fs *fs, struct pt_fs_file *f, bool empty)
 	rc = pt_fs_spool_create(fs, &fd);
 	if (rc < 0)
 		return rc;
-	if (!empty && !blob_none(&f->blob))
+	if (!empty && f->stream)
+		rc = pt_fs_stream_spill_locked(f, fd);
+	else if (!empty && !f->fresh && f->container)
+		rc = pt_fs_container_copy(f->container, fd);
+	else if (!empty && !f->fresh && !blob_none(&f->blob))
 		rc = pt_fs_spool_from_blob(fs, &f->blob, f->size, fd);
+	if (rc == 0 && !empty && ftruncate(fd, (off_t)f->size) < 0)
+		rc = pt_fail(errno, "cannot set the size of the spool file: %s", strerror(errno));
 	if (rc < 0) {
 		close(fd);
 		return rc;
 	}
+	pt_container_writer_free(f->stream);
+	f->stream = NULL;
+	f->fresh = false;
 	f->spool = fd;
 	return 0;
+}
+
+/* An empty file, or one of zeros, needs no spool before something is written. */
+static bool stays_fresh(const struct pt_fs_file *f, uint64_t size)
+{
+	if (f->upload || f->spool >= 0)
+		return false;
+	if (f->stream)
+		return size >= pt_container_writer_fed(f->stream);
+	return size == 0 || f->fresh || (f->size == 0 && blob_none(&f->blob));
 }
 
 static int truncate_locked(struct pt_fs *fs, struct pt_fs_file *f, uint64_t size)
 {
 	int rc;
 
-	rc = spool_locked(fs, f, size == 0);
-	if (rc < 0)
-		return rc;
-	if (ftruncate(f->spool, (off_t)size) < 0)
-		return pt_fail(errno, "cannot set the size of the spool file: %s", strerror(errno));
+	if (size == 0 && f->stream) {
+		pt_container_writer_free(f->stream);
+		f->stream = NULL;
+		f->fresh = true;
+	}
+	if (stays_fresh(f, size)) {
+		f->fresh = !f->stream;
+	} else {
+		rc = pt_fs_file_spool_locked(fs, f, size == 0);
+		if (rc < 0)
+			return rc;
+		if (ftruncate(f->spool, (off_t)size) < 0)
+			return pt_fail(errno, "cannot set the size of the spool file: %s", strerror(errno));
+	}
 	f->dirty = true;
 	f->size = size;
 	f->mtime_ns = pt_time_now_ns();
@@ -177,7 +211,7 @@ int pt_fs_file_open(struct pt_fs *fs, struct pt_fs_inode *inode, bool writes, bo
 		return rc;
 	f = inode->file;
 	pthread_mutex_lock(&inode->lock);
-	rc = refresh_and_pin_locked(fs, inode);
+	rc = pt_fs_file_reload_locked(fs, inode);
 	if (rc == 0 && truncate && f->size > 0)
 		rc = truncate_locked(fs, f, 0);
 	if (rc == 0) {
@@ -196,15 +230,6 @@ static int append(void *ctx, const void *data, uint64_t len)
 	return pt_object_writer_append(ctx, data, len);
 }
 
-/* Drops a sealed blob that no record took. */
-static void blob_discard(struct pt_fs *fs, const struct pt_blob_ref *blob)
-{
-	if (blob_none(blob))
-		return;
-	pt_data_unpin(&fs->store->data, blob, 1);
-	pt_data_remove(&fs->store->data, blob);
-}
-
 static int seal_locked(struct pt_fs *fs, struct pt_fs_inode *inode)
 {
 	struct pt_fs_file *f = inode->file;
@@ -214,9 +239,19 @@ static int seal_locked(struct pt_fs *fs, struct pt_fs_inode *inode)
 	uint64_t bytes = 0;
 	int rc, try;
 
-	if (!f->dirty || f->gone || f->spool < 0)
+	if (!f->dirty || f->gone)
 		return 0;
+	if (f->stream) {
+		rc = pt_fs_stream_seal_locked(fs, inode);
+		if (rc || f->gone)
+			return rc < 0 ? rc : 0;
+	}
 	if (f->size > 0) {
+		rc = pt_fs_file_spool_locked(fs, f, false);
+		if (rc == 0)
+			rc = pt_fs_spool_contain_locked(fs, inode);
+		if (rc || f->gone)
+			return rc < 0 ? rc : 0;
 		rc = pt_plain_writer_create(fs->repo, &w);
 		if (rc < 0)
 			return rc;
@@ -233,6 +268,7 @@ static int seal_locked(struct pt_fs *fs, struct pt_fs_inode *inode)
 		rc = pt_node_get(fs->repo, inode->node, &n);
 		if (rc < 0)
 			break;
+		n.kind = PT_NODE_FILE;
 		n.blob = blob;
 		n.size = bytes;
 		n.mtime_ns = f->mtime_ns;
@@ -242,17 +278,14 @@ static int seal_locked(struct pt_fs *fs, struct pt_fs_inode *inode)
 			break;
 	}
 	if (rc < 0) {
-		blob_discard(fs, &blob);
+		pt_blob_discard(fs->repo, &blob);
 		if (rc == -ENOENT) {    /* unlinked while open: nothing to keep */
 			f->gone = true;
 			return 0;
 		}
 		return rc;
 	}
-	unpin(fs, f);
-	f->blob = blob;
-	f->dirty = false;
-	pt_fs_gc_poke(fs);
+	pt_fs_file_took_locked(fs, f, PT_NODE_FILE, &blob);
 	return 0;
 }
 
@@ -274,6 +307,9 @@ static void idle_locked(struct pt_fs *fs, struct pt_fs_file *f)
 	if (f->spool >= 0)
 		close(f->spool);
 	f->spool = -1;
+	pt_container_writer_free(f->stream);
+	f->stream = NULL;
+	f->fresh = false;
 	pt_upload_free(f->upload);
 	f->upload = NULL;
 }
@@ -299,19 +335,33 @@ void pt_fs_file_release(struct pt_fs *fs, struct pt_fs_inode *inode, bool writes
 int64_t pt_fs_file_read(struct pt_fs *fs, struct pt_fs_inode *inode, void *buf, uint64_t len, uint64_t off)
 {
 	struct pt_fs_file *f = inode->file;
+	struct pt_container *c = NULL;
 	struct pt_data_range r;
 	int64_t n = 0;
-	int rc;
+	int rc = 0;
 
 	pthread_mutex_lock(&inode->lock);
-	if (f->spool >= 0) {
+	if (f->stream)
+		rc = pt_fs_file_spool_locked(fs, f, false);
+	if (rc < 0) {
+		n = rc;
+	} else if (f->spool >= 0) {
 		n = pt_io_pread(f->spool, buf, len, off);
+	} else if (f->fresh) {
+		n = off < f->size ? (int64_t)(len < f->size - off ? len : f->size - off) : 0;
+		memset(buf, 0, (size_t)n);
+	} else if (f->container) {
+		c = pt_container_ref(f->container);
 	} else if (off < f->size && !blob_none(&f->blob)) {
 		r = (struct pt_data_range){ .blob = f->blob, .off = off, .len = len < f->size - off ? len : f->size - off, .buf = buf };
 		rc = pt_data_read(&fs->store->data, &r, 1);
 		n = rc < 0 ? rc : (int64_t)r.len;
 	}
 	pthread_mutex_unlock(&inode->lock);
+	/* Objects stay as long as the handle's pin of the container does. */
+	if (c)
+		n = pt_container_read(c, buf, len, off);
+	pt_container_unref(c);
 	return n;
 }
 
@@ -321,7 +371,12 @@ int pt_fs_file_write(struct pt_fs *fs, struct pt_fs_inode *inode, const void *bu
 	int rc;
 
 	pthread_mutex_lock(&inode->lock);
-	rc = spool_locked(fs, f, false);
+	rc = pt_fs_stream_write_locked(fs, inode, buf, len, off);
+	if (rc) {
+		pthread_mutex_unlock(&inode->lock);
+		return rc < 0 ? rc : 0;
+	}
+	rc = pt_fs_file_spool_locked(fs, f, false);
 	if (rc == 0)
 		rc = pt_io_pwrite(f->spool, buf, len, off);
 	if (rc == 0) {
@@ -344,7 +399,7 @@ int pt_fs_file_truncate(struct pt_fs *fs, struct pt_fs_inode *inode, uint64_t si
 		return rc;
 	f = inode->file;
 	pthread_mutex_lock(&inode->lock);
-	rc = f->opens ? 0 : refresh_and_pin_locked(fs, inode);
+	rc = f->opens ? 0 : pt_fs_file_reload_locked(fs, inode);
 	if (rc == 0 && size != f->size)
 		rc = truncate_locked(fs, f, size);
 	if (rc == 0 && !f->opens) {
@@ -362,7 +417,7 @@ int pt_fs_file_fallocate(struct pt_fs *fs, struct pt_fs_inode *inode, int mode, 
 	int rc;
 
 	pthread_mutex_lock(&inode->lock);
-	rc = spool_locked(fs, f, false);
+	rc = pt_fs_file_spool_locked(fs, f, false);
 	if (rc == 0 && fallocate(f->spool, mode, (off_t)off, (off_t)len) < 0)
 		rc = -errno;
 	if (rc == 0) {
@@ -384,7 +439,7 @@ int pt_fs_file_stat(struct pt_fs *fs, struct pt_fs_inode *inode, struct stat *st
 		return rc;
 	f = inode->file;
 	pthread_mutex_lock(&inode->lock);
-	rc = f->opens ? refresh_and_pin_locked(fs, inode) : refresh_locked(fs, inode);
+	rc = f->opens ? pt_fs_file_reload_locked(fs, inode) : refresh_locked(fs, inode);
 	st->st_size = (off_t)f->size;
 	st->st_mode = S_IFREG | f->mode;
 	st->st_uid = f->uid;
@@ -456,10 +511,14 @@ int pt_fs_file_publish(struct pt_fs *fs, struct pt_fs_inode *inode, uint64_t par
 		return rc;
 	f = inode->file;
 	pthread_mutex_lock(&inode->lock);
-	rc = refresh_and_pin_locked(fs, inode);
+	rc = pt_fs_file_reload_locked(fs, inode);
 	if (rc < 0)
 		goto out;
-	source = (struct pt_fs_source){ f->spool, f->blob, f->size, f->mode, f->uid, f->gid, f->mtime_ns };
+	if (f->stream || f->fresh)
+		rc = pt_fs_file_spool_locked(fs, f, false);
+	if (rc < 0)
+		goto out;
+	source = (struct pt_fs_source){ f->spool, f->blob, f->size, f->mode, f->uid, f->gid, f->mtime_ns, f->container };
 	if (f->size == 0)
 		rc = pt_fail(EINVAL, "an empty file is no tensor: write it before it is renamed to %s", name);
 	else

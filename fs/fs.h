@@ -16,6 +16,7 @@
 
 #include "manifest/repo.h"
 #include "tensor/tensor.h"
+#include "tree/models.h"
 #include "tree/tree.h"
 
 #include "options.h"
@@ -117,6 +118,7 @@ struct pt_fs {
 	struct pt_fs_intents *intents;
 	struct pt_fs_errors *errors;
 	struct pt_fs_gc *gc;
+	struct pt_models *models;
 	atomic_bool read_ahead_set;
 	atomic_uint_fast64_t mkdir_tids[PT_FS_MKDIR_SLOTS];    /* a bit a thread that has made a directory (caller.c) */
 	struct pt_fs_counters counters;
@@ -305,6 +307,7 @@ struct pt_fs_source {
 	uint64_t size;
 	uint32_t mode, uid, gid;
 	int64_t mtime_ns;
+	struct pt_container *container; /* of blob, or NULL: blob is the contents */
 };
 int pt_fs_upload_source(struct pt_fs *fs, uint64_t node, const char *dir, const char *name, const struct pt_fs_source *source,
 			struct pt_upload **ret_upload);
@@ -334,6 +337,7 @@ int pt_fs_spool_from_blob(struct pt_fs *fs, const struct pt_blob_ref *blob, uint
 /* Calls fn for every stretch of the file in order, data NULL for holes and zero pages. */
 typedef int pt_fs_spool_fn(void *ctx, const void *data, uint64_t len);
 int pt_fs_spool_each(int fd, uint64_t size, pt_fs_spool_fn *fn, void *ctx);
+int pt_fs_container_each(struct pt_container *c, pt_fs_spool_fn *fn, void *ctx);        /* container.c */
 int pt_fs_blob_each(struct pt_fs *fs, const struct pt_blob_ref *blob, uint64_t size, pt_fs_spool_fn *fn, void *ctx);
 
 /* ---- xattr.c, control.c ---- */

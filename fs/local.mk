@@ -3,10 +3,12 @@ bin_PROGRAMS += fs/ptiofs
 fs_ptiofs_SOURCES = \
 	fs/attr.c \
 	fs/caller.c \
+	fs/container.c \
 	fs/control.c \
 	fs/dir.c \
 	fs/errors.c \
 	fs/file.c \
+	fs/file_int.h \
 	fs/fs.h \
 	fs/gc.c \
 	fs/inode.c \

@@ -244,7 +244,7 @@ static int create_file(struct pt_fs *fs, struct pt_fs_inode *dir, const char *na
 	rc = pt_node_create(fs->repo, dir->node, component, &attrs, &node);
 	if (rc == -EEXIST && !(fi->flags & O_EXCL)) {
 		rc = pt_node_lookup(fs->repo, dir->node, component, &node);
-		if (rc == 0 && node.kind != PT_NODE_FILE) {
+		if (rc == 0 && node.kind != PT_NODE_FILE && node.kind != PT_NODE_CONTAINER) {
 			pt_node_done(&node);
 			return -EEXIST;
 		}

@@ -33,7 +33,7 @@ static int rename_onto_view(struct pt_fs *fs, struct pt_fs_inode *dir, const cha
 	rc = pt_node_lookup(fs->repo, dir->node, component, &node);
 	if (rc < 0)
 		return rc;
-	if (node.kind != PT_NODE_FILE) {
+	if (node.kind != PT_NODE_FILE && node.kind != PT_NODE_CONTAINER) {
 		rc = node.kind == PT_NODE_DIR ? -ENOTDIR : pt_fail(EINVAL, "only a file with a tensor in it can become %s", name);
 		pt_node_done(&node);
 		return rc;

@@ -236,6 +236,8 @@ int pt_fs_run(const struct pt_fs_options *options, struct fuse_args *args, void 
 	if (rc == 0)
 		rc = pt_fs_intents_init(fs);
 	if (rc == 0)
+		rc = pt_models_create(fs->repo, &fs->models);
+	if (rc == 0)
 		rc = pt_fs_table_init(fs);
 	if (rc == 0)
 		rc = pt_fs_gc_start(fs);
@@ -248,6 +250,7 @@ int pt_fs_run(const struct pt_fs_options *options, struct fuse_args *args, void 
 	pt_fs_intents_done(fs);
 	pt_fs_table_done(fs);
 	pt_fs_errors_done(fs);
+	pt_models_free(fs->models);
 	if (fs->repo)
 		pt_repo_close(fs->repo);
 	free(fs->spool_dir);

@@ -51,6 +51,8 @@ int pt_fs_upload_source(struct pt_fs *fs, uint64_t node, const char *dir, const 
 		return rc;
 	if (source->fd >= 0)
 		rc = pt_fs_spool_each(source->fd, source->size, feed, u);
+	else if (source->container)
+		rc = pt_fs_container_each(source->container, feed, u);
 	else
 		rc = pt_fs_blob_each(fs, &source->blob, source->size, feed, u);
 	if (rc == 0)

@@ -1,0 +1,44 @@
+/* fs/file_int.h - what file.c and container.c know of an ordinary file's contents. */
+#ifndef PT_FS_FILE_INT_H
+#define PT_FS_FILE_INT_H
+
+#include "fs.h"
+
+/* Where the contents are: the stream, else the spool, else (fresh) nowhere: `size` zero bytes, else the container, else the blob. All under the inode's lock. */
+struct pt_fs_file {
+	uint32_t opens;
+	bool loaded;                    /* blob, size and attributes are those of the node at the last look */
+	bool changed;                   /* not by this mount, since the last open: pages that the kernel holds are of something else */
+	bool gone;                      /* the node was removed */
+	bool fresh;                     /* emptied and perhaps sized, nothing written yet; dirty */
+	struct pt_upload *upload;       /* published under a view name */
+	struct pt_container_writer *stream;     /* bytes come in order, and look like a tensor file */
+	int spool;                      /* -1: none */
+	bool dirty;
+	enum pt_node_kind kind;
+	struct pt_blob_ref blob;        /* zero id: empty */
+	struct pt_container *container; /* of blob, once pinned */
+	bool pinned;
+	uint64_t size;
+	uint32_t mode, uid, gid;
+	int64_t mtime_ns;
+};
+
+/* ---- file.c ---- */
+int pt_fs_file_spool_locked(struct pt_fs *fs, struct pt_fs_file *f, bool empty);        /* contents go to the spool, whatever they were */
+/* Takes what the node says now (unless dirty), and pins it. */
+int pt_fs_file_reload_locked(struct pt_fs *fs, struct pt_fs_inode *inode);
+/* The node has been given this blob. */
+void pt_fs_file_took_locked(struct pt_fs *fs, struct pt_fs_file *f, enum pt_node_kind kind, const struct pt_blob_ref *blob);
+
+/* ---- container.c; all under the inode's lock ---- */
+/* Takes a write that begins or goes on with a stream. 1: taken, 0: it has to go to the spool. */
+int pt_fs_stream_write_locked(struct pt_fs *fs, struct pt_fs_inode *inode, const void *buf, uint64_t len, uint64_t off);
+/* What the stream took goes to the spool (made by the caller). */
+int pt_fs_stream_spill_locked(struct pt_fs_file *f, int fd);
+/* 1: the stream or the spool was a tensor file, and the node is a container now; 0: it is none. */
+int pt_fs_stream_seal_locked(struct pt_fs *fs, struct pt_fs_inode *inode);
+int pt_fs_spool_contain_locked(struct pt_fs *fs, struct pt_fs_inode *inode);
+int pt_fs_container_copy(struct pt_container *c, int fd);
+
+#endif
