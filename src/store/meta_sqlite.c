@@ -399,21 +399,28 @@ static bool deletes(const struct pt_meta_op *ops, size_t count)
 	return false;
 }
 
-/* On a full filesystem: the log's own space is used again once it has been taken in; then deletions get what is kept for them. */
+static void take_log_in(struct sqlite_meta *m)
+{
+	sqlite3_wal_checkpoint_v2(m->writer->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+}
+
+/* On a full filesystem: the log's own space is used again once it has been taken in. Where that needs space as well, deletions get what is kept for
+ * them, first of all for taking the log in. What they leave of it is kept again at once: uploads must not get it. */
 static int commit_locked(struct sqlite_meta *m, const struct pt_meta_op *ops, size_t count, uint64_t *ret_version)
 {
 	int rc = commit_once(m->writer, ops, count, ret_version);
 
 	if (m->path && is_full(rc)) {
-		sqlite3_wal_checkpoint_v2(m->writer->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+		take_log_in(m);
 		rc = commit_once(m->writer, ops, count, ret_version);
 	}
 	if (m->path && is_full(rc) && deletes(ops, count) && pt_sqlite_file_release(m->path)) {
-		m->released = true;
+		take_log_in(m);
 		rc = commit_once(m->writer, ops, count, ret_version);
-	}
-	if (rc == 0 && m->released && ++m->batches % RESERVE_EVERY == 0)
 		m->released = !pt_sqlite_file_reserve(m->path);
+	} else if (rc == 0 && m->released && ++m->batches % RESERVE_EVERY == 0) {
+		m->released = !pt_sqlite_file_reserve(m->path);
+	}
 	return rc;
 }
 
@@ -567,6 +574,19 @@ static void sqlite_close(void *h)
 static const struct pt_meta_ops file_ops = SQLITE_META_OPS(true);
 static const struct pt_meta_ops memory_ops = SQLITE_META_OPS(false);
 
+static int writer_open(struct sqlite_meta *m)
+{
+	int rc = pt_sqlite_conn_open(m->path, m->mode, &m->writer);
+
+	if (rc == 0)
+		rc = read_highest(m->writer, &m->highest);
+	if (rc < 0) {
+		pt_sqlite_conn_close(m->writer);
+		m->writer = NULL;
+	}
+	return rc;
+}
+
 int pt_meta_sqlite_open(const char *path, struct pt_meta *ret_meta)
 {
 	struct sqlite_meta *m = pt_calloc(1, sizeof(*m));
@@ -594,9 +614,10 @@ int pt_meta_sqlite_open(const char *path, struct pt_meta *ret_meta)
 		if (rc < 0)
 			goto fail;
 	}
-	rc = pt_sqlite_conn_open(m->path, m->mode, &m->writer);
-	if (rc == 0)
-		rc = read_highest(m->writer, &m->highest);
+	rc = writer_open(m);
+	/* Its shared memory takes space. */
+	if (m->mode == PT_SQLITE_OPEN && is_full(rc) && pt_sqlite_file_release(path))
+		rc = writer_open(m);
 	if (rc < 0)
 		goto fail;
 	if (m->mode == PT_SQLITE_OPEN)

@@ -35,6 +35,7 @@ static const char session_sql[] =
 	"PRAGMA cell_size_check = ON;"
 	"PRAGMA temp_store = MEMORY;"
 	"PRAGMA synchronous = FULL;"
+	"PRAGMA wal_autocheckpoint = 100;"      /* pages: the space kept for deleting on a full disk must do to take the log in */
 	"PRAGMA journal_size_limit = 67108864;";
 
 static const char schema_sql[] =

@@ -17,9 +17,13 @@
 #include "base/error.h"
 #include "base/id.h"
 #include "base/io.h"
+#include "base/size.h"
 #include "store/sqlite_vfs.h"
 
-#define RESERVE_BYTES (512 * 1024)
+/* What the log holds before it is taken in (PRAGMA wal_autocheckpoint), and a batch: as much may the index have to grow by before anything is freed. */
+#define RESERVE_BYTES (1024 * 1024)
+/* Left free by the reserve: for pins and the index's shared memory, without which nothing can be read. */
+#define ROOM_BYTES (128 * 1024)
 
 /* The directory of a path, as a new string. */
 static char *dir_of(const char *path)
@@ -211,19 +215,28 @@ out:
 bool pt_sqlite_file_reserve(const char *path)
 {
 	char *name = pt_asprintf("%s-reserve", path);
+	uint64_t room, want = 0;
+	struct statvfs fs;
+	struct stat st;
 	int fd = -1;
-	bool kept = false;
 
 	if (name)
 		fd = open(name, O_WRONLY | O_CREAT | O_CLOEXEC, 0640);
+	if (fd >= 0 && fstat(fd, &st) == 0 && fstatvfs(fd, &fs) == 0) {
+		room = (uint64_t)fs.f_bavail * fs.f_frsize + (uint64_t)st.st_blocks * 512;
+		want = room > ROOM_BYTES ? pt_size_min(room - ROOM_BYTES, RESERVE_BYTES) : 0;
+		if ((uint64_t)st.st_size > want && ftruncate(fd, (off_t)want) < 0)
+			want = 0;
+		if (want && posix_fallocate(fd, 0, (off_t)want) != 0)
+			want = 0;
+	}
 	if (fd >= 0) {
-		kept = posix_fallocate(fd, 0, RESERVE_BYTES) == 0;
 		close(fd);
-		if (!kept)
+		if (!want)
 			unlink(name);
 	}
 	free(name);
-	return kept;
+	return want == RESERVE_BYTES;
 }
 
 bool pt_sqlite_file_release(const char *path)

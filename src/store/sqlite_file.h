@@ -10,7 +10,8 @@
 int pt_sqlite_file_prepare(const char *path, enum pt_sqlite_mode *ret_mode);
 /* A consistent copy of what `from` holds. -EEXIST: `path` is there already. */
 int pt_sqlite_file_copy(struct pt_sqlite_conn *from, const char *path);
-/* Space kept beside the index, so that deleting works on a full filesystem as rm does. Made as far as possible: true, it is there. */
+/* Space kept beside the index, so that deleting works on a full filesystem as rm does. Made as large as the filesystem allows while some room is left
+ * for pins: true, all of it is there. */
 bool pt_sqlite_file_reserve(const char *path);
 /* Gives that space back: true, there was some. */
 bool pt_sqlite_file_release(const char *path);
