@@ -109,28 +109,30 @@ def main():
     print(f"\n3. One tensor: {name} {tensors[name].shape} {tensors[name].dtype}, written on dim {split_dim(index, tensors[name].shape)}")
     print("   ls:", "  ".join(sorted(os.listdir(key))))
 
-    print("\n4. Readers in other layouts\n   (asked: bytes of the shards; moved: bytes taken from stored objects)")
+    print("\n4. Readers in other layouts\n"
+          "   (shards: their bytes; moved: bytes read from stored objects for them. Each reader opens anew; its first touch of a chunk of 1 MiB\n"
+          "    reads the chunk whole, to check its hash, and what is asked of it later is read again. The mount option verify=off leaves that out)")
     whole = tensors[name]
     meter.step()
 
-    def report(what, verdict):
+    def report(what, verdict, wanted):
         step = meter.step()
-        print(f"   {what:<58} {verdict:>9}   asked {size(step.get('ptio_store_read_bytes_asked_total', 0)):>10}"
+        print(f"   {what:<46} {verdict:>9}   shards {size(wanted):>9}"
               f"   moved {size(step.get('ptio_store_read_bytes_moved_total', 0)):>10}")
 
     got = np.load(key / "tp=1of4,dim=0" / "shard.npy")
-    report("np.load  tp=1of4,dim=0/shard.npy", check("npy", got, whole[96:192]))
+    report("np.load  tp=1of4,dim=0/shard.npy", check("npy", got, whole[96:192]), got.nbytes)
     got = np.load(key / "tp=5of8,dim=1" / "shard.npy", mmap_mode="r")
-    report("np.load  tp=5of8,dim=1/shard.npy, mmap_mode=r", check("mmap", np.ascontiguousarray(got), whole[:, 240:288]))
+    report("np.load  tp=5of8,dim=1/shard.npy, mmap_mode=r", check("mmap", np.ascontiguousarray(got), whole[:, 240:288]), got.nbytes)
     got = safetensors.numpy.load_file(key / "tp=2of3,dim=1" / "shard.safetensors")
-    report("safetensors  tp=2of3,dim=1/shard.safetensors", check("safetensors", next(iter(got.values())), whole[:, 256:]))
+    report("safetensors  tp=2of3,dim=1/shard.safetensors", check("safetensors", next(iter(got.values())), whole[:, 256:]), whole[:, 256:].nbytes)
     raw = subprocess.run(["dd", "status=none", "bs=1M", f"if={key}/tp=0of2,dim=0/shard.bin"], check=True, capture_output=True).stdout
-    report("dd  tp=0of2,dim=0/shard.bin", check("dd", np.frombuffer(raw, whole.dtype).reshape(192, 384), whole[:192]))
+    report("dd  tp=0of2,dim=0/shard.bin", check("dd", np.frombuffer(raw, whole.dtype).reshape(192, 384), whole[:192]), len(raw))
     raw = subprocess.run(["cp", f"{key}/full.npy", "/dev/stdout"], check=True, capture_output=True).stdout
-    report("cp  full.npy", check("cp", np.frombuffer(raw[-whole.nbytes:], whole.dtype).reshape(whole.shape), whole))
+    report("cp  full.npy", check("cp", np.frombuffer(raw[-whole.nbytes:], whole.dtype).reshape(whole.shape), whole), whole.nbytes)
 
     for layout, dim in (("tp=RofN,dim=0", 0), ("tp=RofN,dim=1", 1)):
-        verdicts = set()
+        verdicts, wanted = set(), 0
         for n, tensor in tensors.items():
             if tensor.ndim <= dim:
                 continue
@@ -139,12 +141,15 @@ def main():
                 want = tensor[(slice(None),) * dim + (slice(extent * rank // 3, extent * (rank + 1) // 3),)]
                 got = np.load(pathlib.Path(mount) / MODEL / n / f"tp={rank}of3,dim={dim}" / "shard.npy")
                 verdicts.add(check(n, got, np.ascontiguousarray(want)))
-        report(f"every tensor as 3 shards, {layout}", " ".join(sorted(verdicts)))
+                wanted += got.nbytes
+        report(f"every tensor as 3 shards, {layout}", " ".join(sorted(verdicts)), wanted)
     verdicts = {check(n, np.load(pathlib.Path(mount) / MODEL / n / "full.npy"), t) for n, t in tensors.items()}
-    report("every tensor in full", " ".join(sorted(verdicts)))
+    report("every tensor in full", " ".join(sorted(verdicts)), total)
 
-    print("\n5. The same without a mount: ptio -s STORE ls -l", f"{MODEL}/{name}")
-    subprocess.run([ptio, "-s", store, "ls", "-l", f"{MODEL}/{name}"], check=True)
+    print("\n5. The same without a mount: ptio -s STORE ls -lR", f"{MODEL}/{name}")
+    subprocess.run([ptio, "-s", store, "ls", "-lR", f"{MODEL}/{name}"], check=True)
+    print(f"\n   ptio -s STORE verify -q {MODEL}")
+    subprocess.run([ptio, "-s", store, "verify", "-q", MODEL], check=True)
     print()
     if bad:
         print(f"DIFFERENT: {len(bad)} reads, the first is {bad[0]}")
