@@ -25,6 +25,7 @@ struct pt_fs_writer {
 	uint64_t pos;                   /* next byte of the stream */
 	uint64_t truncated;             /* size set by TRUNCATE; 0: none */
 	bool truncated_last;            /* no write came after it */
+	uint64_t told_pos;              /* where a flush has said that the file is incomplete */
 	pid_t last_tid;                 /* who wrote last */
 	int verdict;                    /* first failure; repeated at FLUSH */
 	bool started;                   /* was opened; upload is NULL again after a failure */
@@ -383,6 +384,8 @@ int pt_fs_writer_flush(struct pt_fs *fs, struct pt_fs_inode *inode, pid_t tid)
 		rc = publish_locked(fs, w);
 	else
 		rc = pt_upload_publish(w->upload, &p);          /* says what is missing; the stream goes on */
+	if (rc < 0 && !w->verdict)
+		w->told_pos = w->pos;
 out:
 	pthread_mutex_unlock(&inode->lock);
 	return rc;
@@ -424,6 +427,8 @@ void pt_fs_writer_release(struct pt_fs *fs, struct pt_fs_inode *inode)
 			if (rc == 0)
 				rc = pt_upload_complete(w->upload) ? publish_locked(fs, w) : pt_upload_publish(w->upload, &published);
 		}
+		if (rc < 0 && w->told_pos == w->pos)
+			pt_fail_clear();
 		if (!w->published && (w->pos || w->truncated))
 			atomic_fetch_add(&fs->counters.dropped, 1);
 		pthread_mutex_unlock(&inode->lock);

@@ -6,3 +6,10 @@ TESTS += tests/unit/test_container
 tests_unit_test_container_SOURCES = tests/unit/test_container.c
 tests_unit_test_container_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_container_LDADD = $(UNIT_LIBS)
+
+check_PROGRAMS += tests/unit/test_tree
+TESTS += tests/unit/test_tree
+
+tests_unit_test_tree_SOURCES = tests/unit/test_tree.c
+tests_unit_test_tree_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_tree_LDADD = $(UNIT_LIBS)
