@@ -89,6 +89,10 @@ int pt_fs_attr(struct pt_fs *fs, struct pt_fs_inode *inode, struct stat *ret_st,
 	case PT_FS_FILE:
 		rc = pt_fs_file_stat(fs, inode, &st);
 		break;
+	case PT_FS_MANY:
+		pt_fs_many_stat(inode, &st);
+		timeout = inode->stamp == PT_FS_STAMP_NONE ? 0 : VIEW_ATTR_TIMEOUT;
+		break;
 	case PT_FS_CONTROL_DIR:
 		st.st_mode = S_IFDIR | 0555;
 		time_set(&st.st_mtim, fs->started_ns);

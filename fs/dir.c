@@ -76,7 +76,14 @@ static int fill(struct pt_fs *fs, struct pt_fs_handle *h)
 			rc = record_add(h, pt_fs_ino(PT_NODE_ROOT, "", pt_fs_control_name(i)), DT_REG, pt_fs_control_name(i));
 		return rc;
 	}
+	if (pt_fs_alias_is(h->inode->dir)) {
+		if (h->inode->dir[strlen(h->inode->dir) - 1] == 1)
+			fill_one(&f, "full", 0, PT_NODE_FILE);
+		return f.rc;
+	}
 	rc = pt_tree_list(fs->repo, h->inode->node, h->inode->dir, fs->options->list_all, fill_one, &f);
+	if (rc == 0 && f.rc == 0 && h->inode->kind == PT_FS_AXIS)
+		rc = pt_fs_rank_list(fs, h->inode, fill_one, &f);
 	return rc < 0 ? rc : f.rc;
 }
 

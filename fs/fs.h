@@ -27,6 +27,7 @@ enum pt_fs_kind {
 	PT_FS_VIEW,                     /* one revision of one view, served one way; immutable. Or a placeholder of what cannot be read now */
 	PT_FS_WRITER,                   /* a view name being written */
 	PT_FS_FILE,                     /* an ordinary file: one inode per node */
+	PT_FS_MANY,                     /* many tensors as one file, in one state of what it is made of (many.c). Or a placeholder */
 	PT_FS_SYMLINK,
 	PT_FS_CONTROL_DIR, PT_FS_CONTROL,
 	PT_FS_INFO                      /* .ptio.json */
@@ -46,7 +47,8 @@ struct pt_fs_view {
 #define PT_FS_STAMP_NONE ((uint64_t)1)
 
 struct pt_fs_writer;                    /* writer.c */
-struct pt_fs_file;                      /* file.c */
+struct pt_fs_file;                      /* file_int.h */
+struct pt_fs_many;                      /* many.c */
 
 struct pt_fs_inode {
 	struct pt_fs_inode *hash_next;
@@ -62,6 +64,7 @@ struct pt_fs_inode {
 	struct pt_fs_view view;
 	struct pt_fs_writer *writer;
 	struct pt_fs_file *file;
+	struct pt_fs_many *many;
 	const char *dir;                /* spelled axis components; in text[] */
 	const char *name;               /* view, control or info name; in text[] */
 	char text[];
@@ -330,6 +333,33 @@ int pt_fs_file_setattr(struct pt_fs *fs, struct pt_fs_inode *inode, const struct
 /* Publishes the file's bytes under a view name and removes the file's own name; the inode lives on while open. */
 int pt_fs_file_publish(struct pt_fs *fs, struct pt_fs_inode *inode, uint64_t parent, const char *component, uint64_t node, const char *dir,
 		       const char *name);
+
+/* ---- many.c: files of many tensors, and what an axis directory shows of a model directory ---- */
+/* -ENOENT: the name is no rank view, bundle or .all file. */
+int pt_fs_many_lookup(struct pt_fs *fs, struct pt_fs_inode *parent, const char *name, struct pt_fs_inode **ret_inode);
+void pt_fs_many_done(struct pt_fs_inode *inode);
+void pt_fs_many_stat(struct pt_fs_inode *inode, struct stat *st);
+int pt_fs_many_open(struct pt_fs *fs, struct pt_fs_inode *inode);       /* -ESTALE, or why it cannot be read */
+void pt_fs_many_release(struct pt_fs_inode *inode);
+int64_t pt_fs_many_read(struct pt_fs_inode *inode, void *buf, uint64_t len, uint64_t off);
+/* Somebody opens it for writing: a file of the axis directory takes its name. -ESTALE: look again. */
+int pt_fs_many_write(struct pt_fs *fs, const struct pt_fs_inode *inode, const struct fuse_ctx *ctx);
+/* A name that is no file of the axis directory's own. */
+int pt_fs_rank_lookup(struct pt_fs *fs, struct pt_fs_inode *parent, const char *component, const char *name, struct pt_fs_inode **ret_inode);
+int pt_fs_rank_list(struct pt_fs *fs, const struct pt_fs_inode *dir, pt_tree_list_fn *fn, void *ctx);
+
+/* ---- alias.c: tensors of containers as if they were keys ---- */
+static inline bool pt_fs_alias_is(const char *dir)
+{
+	return dir[0] == 1;
+}
+bool pt_fs_alias_split(const char *dir, char ret_name[PT_NAME_MAX + 1], const char **ret_axes);
+int pt_fs_alias_lookup(struct pt_fs *fs, struct pt_fs_inode *parent, const char *component, struct pt_fs_inode **ret_inode);
+int pt_fs_alias_resolve(struct pt_fs *fs, uint64_t node, const char *dir, const struct pt_request *req, char ret_name[PT_NAME_MAX + 1],
+			struct pt_view **ret_view);
+/* The key that an alias's name becomes by writing to it, made if it is not there. */
+int pt_fs_alias_key(struct pt_fs *fs, uint64_t node, const char *dir, uint64_t *ret_node, const char **ret_axes);
+int pt_fs_alias_info(struct pt_fs *fs, const struct pt_fs_inode *inode, struct pt_buf *out);
 
 /* ---- spool.c: unlinked files that hold what is being written at random ---- */
 int pt_fs_spool_create(struct pt_fs *fs, int *ret_fd);

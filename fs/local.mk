@@ -1,6 +1,7 @@
 # ptiofs, the FUSE driver.
 bin_PROGRAMS += fs/ptiofs
 fs_ptiofs_SOURCES = \
+	fs/alias.c \
 	fs/attr.c \
 	fs/caller.c \
 	fs/container.c \
@@ -15,6 +16,7 @@ fs_ptiofs_SOURCES = \
 	fs/intent.c \
 	fs/lookup.c \
 	fs/main.c \
+	fs/many.c \
 	fs/names.c \
 	fs/open.c \
 	fs/options.c \

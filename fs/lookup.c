@@ -132,7 +132,7 @@ int pt_fs_axis_inode(struct pt_fs *fs, struct pt_fs_inode *parent, const struct 
 	size_t len = strlen(parent->dir);
 	int rc;
 
-	if (parent->node == PT_NODE_ROOT)
+	if (parent->node == PT_NODE_ROOT && !pt_fs_alias_is(parent->dir))
 		return -ENOENT;
 	rc = pt_tree_dir_parse(parent->dir, &base);
 	if (rc == 0)
@@ -142,7 +142,7 @@ int pt_fs_axis_inode(struct pt_fs *fs, struct pt_fs_inode *parent, const struct 
 	if (len + strlen(name) + 2 > sizeof(dir))
 		return -ENAMETOOLONG;
 	memcpy(dir, parent->dir, len);
-	if (len)
+	if (len && dir[len - 1] != 1)
 		dir[len++] = '/';
 	strcpy(dir + len, name);
 	return pt_fs_inode_get(fs, PT_FS_AXIS, parent->node, dir, "", 0, ret_inode);
@@ -174,19 +174,31 @@ static int lookup_axis(struct pt_fs *fs, struct pt_fs_inode *parent, const struc
 	return rc;
 }
 
-static int lookup_plain(struct pt_fs *fs, struct pt_fs_inode *parent, const struct pt_path_name *n, struct pt_fs_inode **ret_inode)
+static int lookup_plain(struct pt_fs *fs, struct pt_fs_inode *parent, const struct pt_path_name *n, const char *name, struct pt_fs_inode **ret_inode)
 {
 	char component[PT_NAME_MAX + 1];
 	struct pt_node node;
 	int rc;
 
+	if (pt_fs_alias_is(parent->dir))
+		return -ENOENT;
 	rc = pt_tree_component(parent->dir, n->component, component);
 	if (rc < 0)
 		return rc;
 	rc = pt_node_lookup(fs->repo, parent->node, component, &node);
+	if (rc == -ENOENT && parent->kind == PT_FS_AXIS)
+		return pt_fs_rank_lookup(fs, parent, n->component, name, ret_inode);
+	if (rc == -ENOENT)
+		return pt_fs_alias_lookup(fs, parent, n->component, ret_inode);
 	if (rc < 0)
 		return rc;
+	if (node.kind == PT_NODE_CONTAINER && parent->kind == PT_FS_DIR) {
+		rc = pt_fs_many_lookup(fs, parent, name, ret_inode);
+		if (rc != -ENOENT)
+			goto out;
+	}
 	rc = pt_fs_node_inode(fs, &node, ret_inode);
+out:
 	pt_node_done(&node);
 	return rc;
 }
@@ -222,8 +234,10 @@ static int lookup(struct pt_fs *fs, struct pt_fs_inode *parent, const char *name
 		if (parent != fs->root)
 			return -ENOENT;
 		return pt_fs_inode_get(fs, PT_FS_CONTROL_DIR, PT_NODE_ROOT, "", PT_PATH_CONTROL_NAME, 0, ret_inode);
+	case PT_PATH_ALL:
+		return pt_fs_alias_is(parent->dir) ? -ENOENT : pt_fs_many_lookup(fs, parent, name, ret_inode);
 	case PT_PATH_PLAIN:
-		return lookup_plain(fs, parent, &n, ret_inode);
+		return lookup_plain(fs, parent, &n, name, ret_inode);
 	default:
 		return -ENOENT;
 	}

@@ -148,7 +148,9 @@ static int unlink_view_once(struct pt_fs *fs, struct pt_fs_inode *dir, const cha
 		return rc;              /* parts that wait for others are not listed: a later write replaces them */
 	}
 	m = pt_view_manifest(r.view);
-	if (m->pending)
+	if (!pt_id_is_zero(&m->container))
+		rc = pt_fail(EPERM, "this is a tensor of a file in the directory: remove the file (%s of the directory says which)", PT_PATH_INFO_NAME);
+	else if (m->pending)
 		rc = 0;
 	else if (r.listed)
 		rc = pt_manifest_hide(fs->repo, m, r.object);
@@ -185,7 +187,7 @@ static int unlink_view(struct pt_fs *fs, struct pt_fs_inode *dir, const char *na
 void pt_fs_unlink(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
 	struct pt_fs *fs = pt_fs_of(req);
-	struct pt_fs_inode *dir = pt_fs_inode(fs, parent);
+	struct pt_fs_inode *dir = pt_fs_inode(fs, parent), *shown;
 	char component[PT_NAME_MAX + 1];
 	struct pt_path_name n;
 	int rc;
@@ -199,6 +201,10 @@ void pt_fs_unlink(fuse_req_t req, fuse_ino_t parent, const char *name)
 		rc = pt_fs_component(dir, name, component);
 		if (rc == 0)
 			rc = pt_node_unlink(fs->repo, dir->node, component);
+		if (rc == -ENOENT && dir->kind == PT_FS_AXIS && !pt_fs_alias_is(dir->dir) && pt_fs_rank_lookup(fs, dir, n.component, name, &shown) == 0) {
+			pt_fs_inode_unref(fs, shown);
+			rc = pt_fail(EPERM, "%s is shown here from the directory above: remove it there", name);
+		}
 		if (rc == 0)
 			pt_fs_gc_poke(fs);
 	}

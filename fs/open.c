@@ -88,6 +88,9 @@ void pt_fs_handle_close(struct pt_fs *fs, struct pt_fs_handle *h)
 	case PT_FS_FILE:
 		pt_fs_file_release(fs, i, h->writes);
 		break;
+	case PT_FS_MANY:
+		pt_fs_many_release(i);
+		break;
 	default:
 		break;
 	}
@@ -103,6 +106,8 @@ void pt_fs_handles_close(struct pt_fs *fs)
 static int open_view(struct pt_fs *fs, struct pt_fs_inode *i, const struct fuse_ctx *ctx, struct fuse_file_info *fi)
 {
 	int acc = fi->flags & O_ACCMODE, rc;
+	uint64_t node = i->node;
+	const char *dir = i->dir;
 
 	if (acc == O_RDONLY) {
 		rc = pt_fs_view_pin(fs, i);
@@ -123,7 +128,12 @@ static int open_view(struct pt_fs *fs, struct pt_fs_inode *i, const struct fuse_
 		if (fi->flags & O_APPEND)
 			return pt_fail(EINVAL, "nothing can be appended to a tensor: write a new one from an empty file (O_TRUNC)");
 	}
-	rc = pt_fs_intent_write(fs, ctx->pid, i->node, i->dir, i->name);
+	if (pt_fs_alias_is(i->dir)) {   /* the writer belongs to the key that hides the alias from now on */
+		rc = pt_fs_alias_key(fs, i->node, i->dir, &node, &dir);
+		if (rc < 0)
+			return rc;
+	}
+	rc = pt_fs_intent_write(fs, ctx->pid, node, dir, i->name);
 	return rc < 0 ? rc : -ESTALE;
 }
 
@@ -165,6 +175,12 @@ static int open_inode(struct pt_fs *fs, struct pt_fs_inode *i, const struct fuse
 		fi->keep_cache = keep;
 		fi->noflush = !writes;
 		return rc;
+	case PT_FS_MANY:
+		if (writes)
+			return pt_fs_many_write(fs, i, ctx);
+		fi->keep_cache = 1;
+		fi->noflush = 1;
+		return pt_fs_many_open(fs, i);
 	case PT_FS_CONTROL:
 	case PT_FS_INFO:
 		if (writes)
@@ -266,14 +282,24 @@ void pt_fs_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mo
 	struct pt_fs *fs = pt_fs_of(req);
 	struct pt_fs_inode *dir = pt_fs_inode(fs, parent), *i;
 	const struct fuse_ctx *ctx = fuse_req_ctx(req);
+	struct pt_fs_inode *made = NULL;        /* the key that hides an alias from now on */
 	struct fuse_entry_param e;
 	struct pt_fs_handle *h;
 	struct pt_path_name n;
+	const char *axes;
+	uint64_t key;
 	int rc;
 
 	pt_fail_clear();
 	atomic_fetch_add(&fs->counters.ops[PT_FS_OP_CREATE], 1);
 	rc = dir->kind == PT_FS_DIR || dir->kind == PT_FS_AXIS ? pt_path_classify(name, &n) : pt_fail(EACCES, "nothing can be made here");
+	if (rc == 0 && pt_fs_alias_is(dir->dir)) {
+		rc = pt_fs_alias_key(fs, dir->node, dir->dir, &key, &axes);
+		if (rc == 0)
+			rc = pt_fs_inode_get(fs, axes[0] ? PT_FS_AXIS : PT_FS_DIR, key, axes, "", 0, &made);
+		if (rc == 0)
+			dir = made;
+	}
 	if (rc == 0 && n.kind == PT_PATH_VIEW)
 		rc = create_view(fs, dir, name, mode, ctx, fi, &i);
 	else if (rc == 0)
@@ -282,6 +308,7 @@ void pt_fs_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mo
 		if (rc == -EEXIST)
 			pt_fail_clear();
 		pt_fs_fail(req, rc, dir, name, "create");
+		pt_fs_inode_unref(fs, made);
 		return;
 	}
 	h = pt_fs_handle_create(fs, i, (fi->flags & O_ACCMODE) != O_RDONLY);
@@ -291,8 +318,10 @@ void pt_fs_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mo
 		if (h)
 			pt_fs_handle_close(fs, h);
 		pt_fs_inode_unref(fs, i);
+		pt_fs_inode_unref(fs, made);
 		return;
 	}
+	pt_fs_inode_unref(fs, made);
 	fi->fh = (uint64_t)(uintptr_t)h;
 	pt_fs_inode_looked_up(fs, i);
 	if (fuse_reply_create(req, &e, fi) < 0) {
@@ -333,6 +362,8 @@ void pt_fs_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct f
 		n = pt_fs_view_read(fs, i, buf, size, (uint64_t)off);
 	else if (i->kind == PT_FS_WRITER)
 		n = pt_fs_writer_read(i, buf, size, (uint64_t)off);
+	else if (i->kind == PT_FS_MANY)
+		n = pt_fs_many_read(i, buf, size, (uint64_t)off);
 	else
 		n = pt_fs_file_read(fs, i, buf, size, (uint64_t)off);
 	if (n < 0) {

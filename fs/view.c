@@ -47,13 +47,13 @@ int pt_fs_view_resolve(struct pt_fs *fs, uint64_t node, const char *dir, const c
 	rc = pt_tree_view_parse(dir, name, &r.req, &r.format);
 	if (rc < 0)
 		return rc;
-	if (node == PT_NODE_ROOT)
+	if (node == PT_NODE_ROOT && !pt_fs_alias_is(dir))
 		return -ENOENT;
 	if (r.format == PT_FORMAT_COUNT)
 		r.format = fs->options->bare;
 	if (r.req.split == PT_SPLIT_UNSET)
 		r.req.split = fs->options->split;
-	rc = pt_view_resolve(fs->repo, node, &r.req, &r.view);
+	rc = pt_fs_alias_is(dir) ? pt_fs_alias_resolve(fs, node, dir, &r.req, n.name, &r.view) : pt_view_resolve(fs->repo, node, &r.req, &r.view);
 	if (rc == -EINVAL) {            /* must not fail the look-up: it may be written under this name */
 		r.rc = rc;
 		*ret_r = r;
@@ -67,7 +67,7 @@ int pt_fs_view_resolve(struct pt_fs *fs, uint64_t node, const char *dir, const c
 		*ret_r = r;
 		return 0;
 	}
-	rc = pt_node_get(fs->repo, node, &n);
+	rc = pt_fs_alias_is(dir) ? 0 : pt_node_get(fs->repo, node, &n);
 	if (rc < 0)
 		goto fail;
 	m = pt_view_manifest(r.view);
@@ -243,7 +243,7 @@ int pt_fs_view_setattr(struct pt_fs *fs, struct pt_fs_inode *inode, const struct
 	if (rc < 0 || !view)
 		return rc;
 	m = pt_view_manifest(view);
-	if (m && !m->pending)
+	if (m && !m->pending && pt_id_is_zero(&m->container))
 		rc = pt_manifest_touch(fs->repo, m, mode, uid, gid, mtime_ns);
 	pt_view_unref(view);
 	if (rc < 0)

@@ -64,6 +64,12 @@ int pt_tree_dir_parse(const char *dir, struct pt_request *ret_base)
 	size_t len;
 	int rc;
 
+	if (dir[0] == SIDE_MARK) {      /* an alias (fs/alias.c): its name comes first */
+		dir = strchr(dir + 1, SIDE_MARK);
+		if (!dir)
+			return -EINVAL;
+		dir++;
+	}
 	for (; *dir; dir += len + (dir[len] == '/')) {
 		len = strcspn(dir, "/");
 		if (len == 0 || len > PT_NAME_MAX)

@@ -1,0 +1,334 @@
+/* fs/many.c - files of many tensors: rank views of containers, bundles, .all files; and the names that an axis directory has from its model directory.
+ *
+ * An inode stands for one state of everything that the file is made of, told by its stamp. Until it is pinned it may be superseded; then OPEN is ESTALE and the kernel
+ * looks again. Below an axis directory ordinary files, symlinks and directories of the model directory are what they are. */
+#include "fs.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "tree/rank_view.h"
+
+struct pt_fs_many {
+	struct pt_many *file;           /* NULL: not made yet, or a placeholder of what cannot be read now */
+	uint32_t pins;
+	uint64_t size;
+	uint32_t mode, uid, gid;
+	int64_t mtime_ns;
+};
+
+/* What a name in a directory means; the container it is a view of, or none for .all files. */
+struct named {
+	enum pt_format all;             /* PT_FORMAT_COUNT: a container */
+	struct pt_node node;
+	struct pt_container *c;
+	struct pt_request base;
+};
+
+static void named_done(struct named *n)
+{
+	pt_node_done(&n->node);
+	pt_container_unref(n->c);
+}
+
+static bool cuts(const struct pt_request *base)
+{
+	return pt_layout_find(&base->layout, PT_AXIS_TP) != NULL;
+}
+
+/* -ENOENT: the name is none of these. */
+static int named_find(struct pt_fs *fs, uint64_t node, const char *dir, const char *name, struct named *ret)
+{
+	struct named n = { .all = PT_FORMAT_COUNT };
+	struct pt_path_name p;
+	int rc;
+
+	rc = pt_path_classify(name, &p);
+	if (rc == 0)
+		rc = pt_tree_dir_parse(dir, &n.base);
+	if (rc < 0)
+		return rc;
+	if (p.kind == PT_PATH_ALL) {
+		n.all = p.format;
+		rc = pt_node_get(fs->repo, node, &n.node);
+	} else if (p.kind == PT_PATH_PLAIN) {
+		rc = pt_node_lookup(fs->repo, node, p.component, &n.node);
+		if (rc == 0)
+			rc = n.node.kind == PT_NODE_CONTAINER ? pt_models_container(fs->models, &n.node, &n.c) : -ENOENT;
+		if (rc == 0 && !n.c->bundle && !cuts(&n.base))
+			rc = -ENOENT;   /* the file itself will do */
+	} else {
+		rc = -ENOENT;
+	}
+	if (rc < 0) {
+		named_done(&n);
+		return rc == -ESTALE ? -ENOENT : rc;
+	}
+	*ret = n;
+	return 0;
+}
+
+static int named_make(struct pt_fs *fs, uint64_t node, const struct named *n, struct pt_many **ret_many)
+{
+	struct pt_request base = n->base;
+
+	if (base.split == PT_SPLIT_UNSET)
+		base.split = fs->options->split;
+	if (n->all != PT_FORMAT_COUNT)
+		return pt_all_view(fs->models, fs->repo, node, &base, n->all, ret_many);
+	return pt_rank_view(fs->models, fs->repo, node, n->c, &base, ret_many);
+}
+
+/* Of a container's rank view, without making it: it depends on nothing but the container and the directory's plan. */
+static int quick_stamp(struct pt_fs *fs, uint64_t node, const struct named *n, uint64_t *ret_stamp)
+{
+	struct pt_buf b = PT_BUF_INIT;
+	struct pt_model_dir *d;
+	uint64_t stamp;
+	int rc;
+
+	rc = pt_models_dir(fs->models, node, &d);
+	if (rc < 0)
+		return rc;
+	pt_buf_append_le64(&b, d->signature);
+	pt_model_dir_unref(d);
+	pt_buf_append(&b, n->c->blob.id.b, sizeof(n->c->blob.id.b));
+	stamp = pt_buf_failed(&b) ? 0 : pt_hash64(b.data, b.len);
+	pt_buf_done(&b);
+	*ret_stamp = stamp <= PT_FS_STAMP_NONE ? stamp + 2 : stamp;
+	return 0;
+}
+
+/* Makes the file, unless the quick stamp is enough and wants none. *ret_why: it cannot be read now. */
+static int resolve(struct pt_fs *fs, uint64_t node, const struct named *n, bool want_file, uint64_t *ret_stamp, struct pt_many **ret_many, int *ret_why)
+{
+	bool quick = n->c && !n->c->bundle;
+	int rc;
+
+	*ret_many = NULL;
+	*ret_why = 0;
+	if (quick) {
+		rc = quick_stamp(fs, node, n, ret_stamp);
+		if (rc < 0 || !want_file)
+			return rc;
+	}
+	rc = named_make(fs, node, n, ret_many);
+	if (rc == -EINVAL || rc == -ENODATA || rc == -EOPNOTSUPP || rc == -EFBIG) {
+		*ret_why = rc;
+		*ret_stamp = PT_FS_STAMP_NONE;
+		return 0;
+	}
+	if (rc == 0 && !quick)
+		*ret_stamp = pt_many_stamp(*ret_many) <= PT_FS_STAMP_NONE ? pt_many_stamp(*ret_many) + 2 : pt_many_stamp(*ret_many);
+	return rc;
+}
+
+int pt_fs_many_lookup(struct pt_fs *fs, struct pt_fs_inode *parent, const char *name, struct pt_fs_inode **ret_inode)
+{
+	struct pt_many *many = NULL;
+	struct pt_fs_inode *i;
+	struct named n;
+	uint64_t stamp;
+	int rc, why;
+
+	rc = named_find(fs, parent->node, parent->dir, name, &n);
+	if (rc < 0)
+		return rc;
+	rc = resolve(fs, parent->node, &n, false, &stamp, &many, &why);
+	if (rc == 0 && !many && !why) {
+		i = pt_fs_inode_find(fs, PT_FS_MANY, parent->node, parent->dir, name, stamp);
+		if (i && i->many && i->many->size) {
+			*ret_inode = i;
+			goto out;
+		}
+		if (i)
+			pt_fs_inode_unref(fs, i);
+		rc = resolve(fs, parent->node, &n, true, &stamp, &many, &why);
+	}
+	pt_fail_clear();
+	if (rc == 0)
+		rc = pt_fs_inode_get(fs, PT_FS_MANY, parent->node, parent->dir, name, stamp, &i);
+	if (rc < 0)
+		goto out;
+	pthread_mutex_lock(&i->lock);
+	if (!i->many)
+		i->many = pt_calloc(1, sizeof(*i->many));
+	if (i->many) {
+		i->many->mode = n.all == PT_FORMAT_COUNT ? n.node.mode : 0644;
+		i->many->uid = n.node.uid;
+		i->many->gid = n.node.gid;
+		i->many->mtime_ns = n.node.mtime_ns;
+		if (many && !i->many->file) {
+			i->many->size = pt_many_size(many);
+			i->many->file = many;
+			many = NULL;
+		}
+	}
+	pthread_mutex_unlock(&i->lock);
+	if (!i->many) {
+		pt_fs_inode_unref(fs, i);
+		rc = pt_fail_nomem();
+	} else {
+		*ret_inode = i;
+	}
+out:
+	pt_many_free(many);
+	named_done(&n);
+	return rc;
+}
+
+void pt_fs_many_done(struct pt_fs_inode *i)
+{
+	if (!i->many)
+		return;
+	if (i->many->pins)
+		pt_many_unpin(i->many->file);
+	pt_many_free(i->many->file);
+	free(i->many);
+	i->many = NULL;
+}
+
+void pt_fs_many_stat(struct pt_fs_inode *i, struct stat *st)
+{
+	pthread_mutex_lock(&i->lock);
+	st->st_mode = S_IFREG | i->many->mode;
+	st->st_uid = i->many->uid;
+	st->st_gid = i->many->gid;
+	st->st_size = (off_t)i->many->size;
+	st->st_mtim.tv_sec = i->many->mtime_ns / 1000000000;
+	st->st_mtim.tv_nsec = i->many->mtime_ns % 1000000000;
+	pthread_mutex_unlock(&i->lock);
+}
+
+/* A placeholder is looked at again: why it cannot be read, or that it can now. */
+static int why_not(struct pt_fs *fs, struct pt_fs_inode *i)
+{
+	struct pt_many *many = NULL;
+	struct named n;
+	int rc;
+
+	rc = named_find(fs, i->node, i->dir, i->name, &n);
+	if (rc < 0)
+		return rc == -ENOENT ? -ESTALE : rc;
+	rc = named_make(fs, i->node, &n, &many);
+	pt_many_free(many);
+	named_done(&n);
+	return rc < 0 ? rc : -ESTALE;
+}
+
+int pt_fs_many_open(struct pt_fs *fs, struct pt_fs_inode *i)
+{
+	int rc = 0;
+
+	if (i->stamp == PT_FS_STAMP_NONE)
+		return why_not(fs, i);
+	pthread_mutex_lock(&i->lock);
+	if (i->many->pins == 0)
+		rc = i->many->file ? pt_many_pin(i->many->file) : -ESTALE;
+	if (rc == 0)
+		i->many->pins++;
+	pthread_mutex_unlock(&i->lock);
+	return rc;
+}
+
+void pt_fs_many_release(struct pt_fs_inode *i)
+{
+	pthread_mutex_lock(&i->lock);
+	if (i->many->pins > 0 && --i->many->pins == 0)
+		pt_many_unpin(i->many->file);
+	pthread_mutex_unlock(&i->lock);
+}
+
+int64_t pt_fs_many_read(struct pt_fs_inode *i, void *buf, uint64_t len, uint64_t off)
+{
+	/* The handle's pin keeps file alive and unchanged. */
+	return pt_many_read(i->many->file, buf, len, off);
+}
+
+int pt_fs_many_write(struct pt_fs *fs, const struct pt_fs_inode *i, const struct fuse_ctx *ctx)
+{
+	struct pt_node attrs = { .kind = PT_NODE_FILE, .mode = 0644, .uid = ctx->uid, .gid = ctx->gid }, node;
+	char component[PT_NAME_MAX + 1];
+	struct pt_path_name n;
+	int rc;
+
+	rc = pt_path_classify(i->name, &n);
+	if (rc == 0 && n.kind == PT_PATH_ALL)
+		return pt_fail(EACCES, "%s is made by ptio and read only", i->name);
+	if (rc == 0 && !i->dir[0])
+		return pt_fail(EACCES, "%s shows the tensors that ranks have written: remove it, or write them again as they were written", i->name);
+	if (rc == 0)
+		rc = pt_tree_component(i->dir, n.component, component);
+	if (rc == 0) {
+		rc = pt_node_create(fs->repo, i->node, component, &attrs, &node);
+		if (rc == 0)
+			pt_node_done(&node);
+	}
+	pt_fail_clear();
+	return rc == 0 || rc == -EEXIST ? -ESTALE : rc;
+}
+
+/* ---- names below an axis directory ---- */
+
+int pt_fs_rank_lookup(struct pt_fs *fs, struct pt_fs_inode *parent, const char *component, const char *name, struct pt_fs_inode **ret_inode)
+{
+	struct pt_node node;
+	int rc;
+
+	rc = pt_fs_many_lookup(fs, parent, name, ret_inode);
+	if (rc != -ENOENT)
+		return rc;
+	rc = pt_node_lookup(fs->repo, parent->node, component, &node);
+	if (rc < 0)
+		return rc;
+	if (node.kind == PT_NODE_DIR)
+		rc = pt_fs_inode_get(fs, PT_FS_AXIS, node.id, parent->dir, "", 0, ret_inode);
+	else
+		rc = pt_fs_node_inode(fs, &node, ret_inode);
+	pt_node_done(&node);
+	return rc;
+}
+
+struct rank_list {
+	struct pt_fs *fs;
+	const struct pt_fs_inode *dir;
+	pt_tree_list_fn *fn;
+	void *ctx;
+	int rc;
+};
+
+static int list_child(void *ctx, const char *component, uint64_t id, enum pt_node_kind kind)
+{
+	char encoded[PT_PATH_COMPONENT_MAX + 1], side[PT_NAME_MAX + 1];
+	struct rank_list *l = ctx;
+	struct pt_node node;
+
+	if (component[0] == 1 || pt_path_component_encode(component, encoded) < 0)
+		return 0;
+	/* A file of the axis directory's own has been listed already. */
+	if (pt_tree_component(l->dir->dir, component, side) == 0 && pt_node_lookup(l->fs->repo, l->dir->node, side, &node) == 0) {
+		pt_node_done(&node);
+		return 0;
+	}
+	l->rc = l->fn(l->ctx, encoded, id, kind);
+	return l->rc;
+}
+
+int pt_fs_rank_list(struct pt_fs *fs, const struct pt_fs_inode *dir, pt_tree_list_fn *fn, void *ctx)
+{
+	struct rank_list l = { fs, dir, fn, ctx, 0 };
+	bool revision, pending;
+	int rc;
+
+	/* A key's layouts list what is stored of it, and nothing twice. */
+	rc = pt_tensor_exists(fs->repo, dir->node, &revision, &pending);
+	if (rc < 0 || revision || pending)
+		return rc < 0 ? rc : 0;
+	rc = pt_node_list(fs->repo, dir->node, "", list_child, &l);
+	pt_fail_clear();
+	return rc < 0 ? rc : 0;
+}
