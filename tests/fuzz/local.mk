@@ -26,6 +26,7 @@ include tests/fuzz/base.mk
 include tests/fuzz/layout.mk
 include tests/fuzz/plan.mk
 include tests/fuzz/format.mk
+include tests/fuzz/net.mk
 include tests/fuzz/store.mk
 include tests/fuzz/manifest.mk
 include tests/fuzz/tensor.mk

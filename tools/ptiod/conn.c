@@ -70,7 +70,7 @@ static struct job *next_job(struct conn *c)
 {
 	struct job *job;
 
-	if (c->running >= RUNNING_MAX || (c->running && c->bytes_out > BYTES_MAX))
+	if (c->running >= RUNNING_MAX || c->bytes_out > BYTES_MAX)
 		return NULL;
 	TAILQ_FOREACH(job, &c->queue, link)
 		if (!c->ordered || !is_ordered(job))

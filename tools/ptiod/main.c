@@ -26,7 +26,8 @@ static void raise_limits(void)
 	}
 	/* Buffers of a MiB come and go: they stay in the heap, where they do not have to be faulted in each time. */
 	mallopt(M_MMAP_THRESHOLD, 8 << 20);
-	mallopt(M_TRIM_THRESHOLD, 128 << 20);
+	mallopt(M_TRIM_THRESHOLD, 64 << 20);
+	mallopt(M_ARENA_MAX, 2);        /* each would keep its own */
 }
 
 /* Signals come through the loop's descriptor, to no thread. */

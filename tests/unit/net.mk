@@ -1,0 +1,20 @@
+# Tests of the net layer, of the engines over it, and of the daemon: they run real ptiod processes.
+net_tests = \
+	tests/unit/test_net_faults \
+	tests/unit/test_net_peers \
+	tests/unit/test_net_wire
+check_PROGRAMS += $(net_tests)
+TESTS += $(net_tests)
+net_support = tests/unit/store_support.c tests/unit/store_support.h tests/unit/daemon.c tests/unit/daemon.h tests/unit/rng.h
+
+tests_unit_test_net_faults_SOURCES = tests/unit/test_net_faults.c $(net_support)
+tests_unit_test_net_faults_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_net_faults_LDADD = $(UNIT_LIBS)
+
+tests_unit_test_net_peers_SOURCES = tests/unit/test_net_peers.c tests/unit/raw_peer.c tests/unit/raw_peer.h $(net_support)
+tests_unit_test_net_peers_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_net_peers_LDADD = $(UNIT_LIBS)
+
+tests_unit_test_net_wire_SOURCES = tests/unit/test_net_wire.c $(net_support)
+tests_unit_test_net_wire_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_net_wire_LDADD = $(UNIT_LIBS)
