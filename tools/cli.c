@@ -38,6 +38,10 @@ int cli_open(struct cli *cli, bool for_write, int64_t orphan_grace_ns)
 		fputs("ptio: no store: give -s STORE or set PTIO_STORE\n", stderr);
 		return CLI_FAILED;
 	}
+	if (strncmp(cli->store, "mem:", 4) == 0) {
+		fprintf(stderr, "ptio: store %s: memory is one mount's own and goes with it; mount it with ptiofs, or give a directory\n", cli->store);
+		return CLI_FAILED;
+	}
 	if (cli->verify && strcmp(cli->verify, "off") == 0) {
 		ro.verify = PT_VERIFY_OFF;
 	} else if (cli->verify && strcmp(cli->verify, "whole") == 0) {

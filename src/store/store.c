@@ -204,7 +204,8 @@ static int prepare_dir(const char *dir, const char *index, const struct pt_store
 	if (stat(index, &st) == 0)
 		return 0;
 	if (errno != ENOENT)
-		return pt_fail(errno, "cannot look at the index %s: %s", index, strerror(errno));
+		return pt_fail(errno, "cannot look at the index %s: %s%s", index, strerror(errno),
+			       errno == EACCES ? "; the store is another user's: mount it as that user, with -o allow_other for others" : "");
 	rc = check_new(dir);
 	/* Somebody else may have made it meanwhile. */
 	if (rc < 0 && stat(index, &st) == 0)

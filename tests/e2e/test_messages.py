@@ -114,6 +114,11 @@ def test_each_command_has_help(ptio, command):
     assert done.returncode == 0 and done.stdout.startswith("usage: ptio [-s STORE] " + command) and not done.stderr
 
 
+def test_the_command_does_not_store_into_memory_that_ends_with_it():
+    done = subprocess.run([str(PTIO), "-s", "mem:8M", "put", "-", "w/full"], capture_output=True, text=True, input="")
+    assert done.returncode == 1 and "ptiofs" in done.stderr
+
+
 def test_help_is_a_command_too(ptio):
     assert ptio("help").stdout == ptio("--help").stdout
 
