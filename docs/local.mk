@@ -5,4 +5,5 @@ dist_doc_DATA += \
 	docs/HACKING.md \
 	docs/PATHS.md \
 	docs/SPEC.md \
-	docs/SPEC-store.md
+	docs/SPEC-store.md \
+	docs/WIRE.md

@@ -18,3 +18,14 @@ tools_ptiod_ptiod_SOURCES = \
 	tools/ptiod/spool.c \
 	tools/ptiod/upload.c \
 	tools/ptiod/watch.c
+dist_man_MANS += man/ptiod.1
+
+# The service for systemd, and a configuration to start from, beside the documents.
+dist_doc_DATA += etc/ptiod.conf
+nodist_doc_DATA = etc/ptiod.service
+CLEANFILES += etc/ptiod.service
+EXTRA_DIST += etc/ptiod.service.in
+etc/ptiod.service: etc/ptiod.service.in
+	$(AM_V_GEN)$(MKDIR_P) etc && $(SED) 's|@bindir[@]|$(bindir)|g' '$(srcdir)/etc/ptiod.service.in' >$@
+EXTRA_DIST += tests/lint/options
+TESTS += tests/lint/options
