@@ -25,20 +25,29 @@ int64_t pt_fs_setattr_mtime(const struct stat *attr, int to_set, int64_t old)
 	return old;
 }
 
-static int node_attr(struct pt_fs *fs, struct pt_fs_inode *inode, struct stat *st)
+static void node_stat(const struct pt_node *n, struct stat *st)
+{
+	st->st_mode = (n->kind == PT_NODE_DIR ? S_IFDIR : n->kind == PT_NODE_SYMLINK ? S_IFLNK : S_IFREG) | n->mode;
+	st->st_uid = n->uid;
+	st->st_gid = n->gid;
+	st->st_size = n->kind == PT_NODE_DIR ? 0 : (off_t)n->size;
+	time_set(&st->st_mtim, n->mtime_ns);
+	time_set(&st->st_ctim, n->ctime_ns);
+}
+
+static int node_attr(struct pt_fs *fs, struct pt_fs_inode *inode, const struct pt_node *known, struct stat *st)
 {
 	struct pt_node n;
 	int rc;
 
+	if (known && known->id == inode->node) {
+		node_stat(known, st);
+		return 0;
+	}
 	rc = pt_node_get(fs->repo, inode->node, &n);
 	if (rc < 0)
 		return rc == -ENOENT ? -ESTALE : rc;
-	st->st_mode = (n.kind == PT_NODE_DIR ? S_IFDIR : n.kind == PT_NODE_SYMLINK ? S_IFLNK : S_IFREG) | n.mode;
-	st->st_uid = n.uid;
-	st->st_gid = n.gid;
-	st->st_size = n.kind == PT_NODE_DIR ? 0 : (off_t)n.size;
-	time_set(&st->st_mtim, n.mtime_ns);
-	time_set(&st->st_ctim, n.ctime_ns);
+	node_stat(&n, st);
 	pt_node_done(&n);
 	return 0;
 }
@@ -60,7 +69,7 @@ static void view_attr(struct pt_fs_inode *inode, struct stat *st)
 	pthread_mutex_unlock(&inode->lock);
 }
 
-int pt_fs_attr(struct pt_fs *fs, struct pt_fs_inode *inode, struct stat *ret_st, double *ret_timeout)
+int pt_fs_attr(struct pt_fs *fs, struct pt_fs_inode *inode, const struct pt_node *known, struct stat *ret_st, double *ret_timeout)
 {
 	struct pt_buf text = PT_BUF_INIT;
 	struct stat st;
@@ -74,10 +83,10 @@ int pt_fs_attr(struct pt_fs *fs, struct pt_fs_inode *inode, struct stat *ret_st,
 	switch (inode->kind) {
 	case PT_FS_DIR:
 	case PT_FS_SYMLINK:
-		rc = node_attr(fs, inode, &st);
+		rc = node_attr(fs, inode, known, &st);
 		break;
 	case PT_FS_AXIS:
-		rc = node_attr(fs, inode, &st);
+		rc = node_attr(fs, inode, known, &st);
 		break;
 	case PT_FS_VIEW:
 		view_attr(inode, &st);
@@ -102,7 +111,7 @@ int pt_fs_attr(struct pt_fs *fs, struct pt_fs_inode *inode, struct stat *ret_st,
 		time_set(&st.st_mtim, pt_time_now_ns());
 		break;
 	case PT_FS_INFO:
-		rc = node_attr(fs, inode, &st);
+		rc = node_attr(fs, inode, known, &st);
 		st.st_mode = S_IFREG | 0444;
 		if (rc == 0)
 			rc = pt_fs_info_text(fs, inode, &text);
@@ -138,7 +147,7 @@ void pt_fs_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	(void)fi;
 	pt_fail_clear();
 	atomic_fetch_add(&fs->counters.ops[PT_FS_OP_GETATTR], 1);
-	rc = pt_fs_attr(fs, i, &st, &timeout);
+	rc = pt_fs_attr(fs, i, NULL, &st, &timeout);
 	if (rc < 0)
 		pt_fs_fail(req, rc, i, NULL, "getattr");
 	else
@@ -226,7 +235,7 @@ void pt_fs_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set
 		}
 	}
 	if (rc == 0)
-		rc = pt_fs_attr(fs, i, &st, &timeout);
+		rc = pt_fs_attr(fs, i, NULL, &st, &timeout);
 	if (rc < 0)
 		pt_fs_fail(req, rc, i, NULL, "setattr");
 	else

@@ -210,11 +210,12 @@ int pt_fs_component(const struct pt_fs_inode *dir, const char *name, char ret_co
 /* The inode of an ordinary child node; a reference. */
 int pt_fs_node_inode(struct pt_fs *fs, const struct pt_node *node, struct pt_fs_inode **ret_inode);
 /* Attributes into the reply; consumes the caller's reference. */
-void pt_fs_reply_entry(fuse_req_t req, struct pt_fs_inode *inode);
-int pt_fs_entry_fill(struct pt_fs *fs, struct pt_fs_inode *inode, struct fuse_entry_param *ret_e);
+void pt_fs_reply_entry(fuse_req_t req, struct pt_fs_inode *inode, const struct pt_node *known);
+int pt_fs_entry_fill(struct pt_fs *fs, struct pt_fs_inode *inode, const struct pt_node *known, struct fuse_entry_param *ret_e);
 
 /* ---- attr.c ---- */
-int pt_fs_attr(struct pt_fs *fs, struct pt_fs_inode *inode, struct stat *ret_st, double *ret_timeout);
+/* known: the inode's node as just read, or NULL. */
+int pt_fs_attr(struct pt_fs *fs, struct pt_fs_inode *inode, const struct pt_node *known, struct stat *ret_st, double *ret_timeout);
 void pt_fs_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
 void pt_fs_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set, struct fuse_file_info *fi);
 void pt_fs_statfs(fuse_req_t req, fuse_ino_t ino);

@@ -44,12 +44,12 @@ int pt_fs_node_inode(struct pt_fs *fs, const struct pt_node *node, struct pt_fs_
 	return pt_fs_inode_get(fs, kind, node->id, "", "", 0, ret_inode);
 }
 
-int pt_fs_entry_fill(struct pt_fs *fs, struct pt_fs_inode *inode, struct fuse_entry_param *ret_e)
+int pt_fs_entry_fill(struct pt_fs *fs, struct pt_fs_inode *inode, const struct pt_node *known, struct fuse_entry_param *ret_e)
 {
 	int rc;
 
 	memset(ret_e, 0, sizeof(*ret_e));
-	rc = pt_fs_attr(fs, inode, &ret_e->attr, &ret_e->attr_timeout);
+	rc = pt_fs_attr(fs, inode, known, &ret_e->attr, &ret_e->attr_timeout);
 	if (rc < 0)
 		return rc;
 	ret_e->ino = pt_fs_inode_id(fs, inode);
@@ -57,13 +57,13 @@ int pt_fs_entry_fill(struct pt_fs *fs, struct pt_fs_inode *inode, struct fuse_en
 	return 0;
 }
 
-void pt_fs_reply_entry(fuse_req_t req, struct pt_fs_inode *inode)
+void pt_fs_reply_entry(fuse_req_t req, struct pt_fs_inode *inode, const struct pt_node *known)
 {
 	struct pt_fs *fs = pt_fs_of(req);
 	struct fuse_entry_param e;
 	int rc;
 
-	rc = pt_fs_entry_fill(fs, inode, &e);
+	rc = pt_fs_entry_fill(fs, inode, known, &e);
 	if (rc < 0) {
 		pt_fs_fail(req, rc == -ESTALE ? -ENOENT : rc, inode, NULL, "lookup");
 		pt_fs_inode_unref(fs, inode);
@@ -174,7 +174,8 @@ static int lookup_axis(struct pt_fs *fs, struct pt_fs_inode *parent, const struc
 	return rc;
 }
 
-static int lookup_plain(struct pt_fs *fs, struct pt_fs_inode *parent, const struct pt_path_name *n, const char *name, struct pt_fs_inode **ret_inode)
+static int lookup_plain(struct pt_fs *fs, struct pt_fs_inode *parent, const struct pt_path_name *n, const char *name, struct pt_node *ret_node,
+			struct pt_fs_inode **ret_inode)
 {
 	char component[PT_NAME_MAX + 1];
 	struct pt_node node;
@@ -198,12 +199,17 @@ static int lookup_plain(struct pt_fs *fs, struct pt_fs_inode *parent, const stru
 			goto out;
 	}
 	rc = pt_fs_node_inode(fs, &node, ret_inode);
+	if (rc == 0) {
+		*ret_node = node;
+		return 0;
+	}
 out:
 	pt_node_done(&node);
 	return rc;
 }
 
-static int lookup(struct pt_fs *fs, struct pt_fs_inode *parent, const char *name, pid_t tid, struct pt_fs_inode **ret_inode)
+/* ret_node: filled when the name is that of a node, else left alone; the caller's. */
+static int lookup(struct pt_fs *fs, struct pt_fs_inode *parent, const char *name, pid_t tid, struct pt_node *ret_node, struct pt_fs_inode **ret_inode)
 {
 	struct pt_path_name n;
 	size_t i;
@@ -237,7 +243,7 @@ static int lookup(struct pt_fs *fs, struct pt_fs_inode *parent, const char *name
 	case PT_PATH_ALL:
 		return pt_fs_alias_is(parent->dir) ? -ENOENT : pt_fs_many_lookup(fs, parent, name, ret_inode);
 	case PT_PATH_PLAIN:
-		return lookup_plain(fs, parent, &n, name, ret_inode);
+		return lookup_plain(fs, parent, &n, name, ret_node, ret_inode);
 	default:
 		return -ENOENT;
 	}
@@ -247,16 +253,18 @@ void pt_fs_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
 	struct pt_fs *fs = pt_fs_of(req);
 	struct pt_fs_inode *dir = pt_fs_inode(fs, parent), *i;
+	struct pt_node node = { 0 };
 	int rc;
 
 	pt_fail_clear();
 	pt_fs_read_ahead_set(fs);
 	atomic_fetch_add(&fs->counters.ops[PT_FS_OP_LOOKUP], 1);
-	rc = lookup(fs, dir, name, fuse_req_ctx(req)->pid, &i);
+	rc = lookup(fs, dir, name, fuse_req_ctx(req)->pid, &node, &i);
 	if (rc == -ENOENT)
 		fuse_reply_err(req, ENOENT);
 	else if (rc < 0)
 		pt_fs_fail(req, rc, dir, name, "lookup");
 	else
-		pt_fs_reply_entry(req, i);
+		pt_fs_reply_entry(req, i, node.id ? &node : NULL);
+	pt_node_done(&node);
 }

@@ -32,7 +32,7 @@ static void node_make(fuse_req_t req, struct pt_fs_inode *dir, const char *name,
 	pt_node_done(&node);
 	if (rc < 0)
 		goto fail;
-	pt_fs_reply_entry(req, i);
+	pt_fs_reply_entry(req, i, NULL);
 	return;
 fail:
 	if (rc == -EEXIST)
@@ -59,7 +59,7 @@ void pt_fs_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mod
 			rc = pt_fs_axis_inode(fs, dir, &n, name, &axis);
 		if (rc == 0) {
 			atomic_store(&axis->made, true);
-			pt_fs_reply_entry(req, axis);
+			pt_fs_reply_entry(req, axis, NULL);
 			return;
 		}
 	} else if (dir->kind == PT_FS_AXIS) {

@@ -312,7 +312,7 @@ void pt_fs_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mo
 		return;
 	}
 	h = pt_fs_handle_create(fs, i, (fi->flags & O_ACCMODE) != O_RDONLY);
-	rc = h ? pt_fs_entry_fill(fs, i, &e) : pt_fail_nomem();
+	rc = h ? pt_fs_entry_fill(fs, i, NULL, &e) : pt_fail_nomem();
 	if (rc < 0) {
 		pt_fs_fail(req, rc, dir, name, "create");
 		if (h)
