@@ -230,7 +230,8 @@ static int append(void *ctx, const void *data, uint64_t len)
 	return pt_object_writer_append(ctx, data, len);
 }
 
-static int seal_locked(struct pt_fs *fs, struct pt_fs_inode *inode)
+/* last: nobody will write more. */
+static int seal_locked(struct pt_fs *fs, struct pt_fs_inode *inode, bool last)
 {
 	struct pt_fs_file *f = inode->file;
 	struct pt_object_writer *w = NULL;
@@ -241,6 +242,9 @@ static int seal_locked(struct pt_fs *fs, struct pt_fs_inode *inode)
 
 	if (!f->dirty || f->gone)
 		return 0;
+	rc = pt_fs_shards_take_locked(fs, inode, last);
+	if (rc)
+		return rc < 0 ? rc : 0;
 	if (f->stream) {
 		rc = pt_fs_stream_seal_locked(fs, inode);
 		if (rc || f->gone)
@@ -294,12 +298,12 @@ int pt_fs_file_seal(struct pt_fs *fs, struct pt_fs_inode *inode)
 	int rc;
 
 	pthread_mutex_lock(&inode->lock);
-	rc = inode->file ? seal_locked(fs, inode) : 0;
+	rc = inode->file ? seal_locked(fs, inode, false) : 0;
 	pthread_mutex_unlock(&inode->lock);
 	return rc;
 }
 
-static void idle_locked(struct pt_fs *fs, struct pt_fs_file *f)
+void pt_fs_file_idle_locked(struct pt_fs *fs, struct pt_fs_file *f)
 {
 	if (f->opens || f->dirty)
 		return;
@@ -321,11 +325,11 @@ void pt_fs_file_release(struct pt_fs *fs, struct pt_fs_inode *inode, bool writes
 
 	(void)writes;
 	pthread_mutex_lock(&inode->lock);
-	rc = seal_locked(fs, inode);
+	rc = seal_locked(fs, inode, f->opens == 1);
 	f->opens--;
 	if (f->opens == 0 && rc < 0)
 		f->dirty = false;       /* told below; there is nobody left to write it again */
-	idle_locked(fs, f);
+	pt_fs_file_idle_locked(fs, f);
 	pthread_mutex_unlock(&inode->lock);
 	atomic_fetch_sub(&fs->counters.open_files, 1);
 	if (rc < 0)
@@ -403,10 +407,10 @@ int pt_fs_file_truncate(struct pt_fs *fs, struct pt_fs_inode *inode, uint64_t si
 	if (rc == 0 && size != f->size)
 		rc = truncate_locked(fs, f, size);
 	if (rc == 0 && !f->opens) {
-		rc = seal_locked(fs, inode);
+		rc = seal_locked(fs, inode, true);
 		f->dirty = false;
 	}
-	idle_locked(fs, f);
+	pt_fs_file_idle_locked(fs, f);
 	pthread_mutex_unlock(&inode->lock);
 	return rc;
 }
@@ -534,7 +538,7 @@ int pt_fs_file_publish(struct pt_fs *fs, struct pt_fs_inode *inode, uint64_t par
 	pt_upload_free(f->upload);
 	f->upload = u;
 out:
-	idle_locked(fs, f);
+	pt_fs_file_idle_locked(fs, f);
 	pthread_mutex_unlock(&inode->lock);
 	return rc;
 }

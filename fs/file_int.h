@@ -28,6 +28,7 @@ struct pt_fs_file {
 int pt_fs_file_spool_locked(struct pt_fs *fs, struct pt_fs_file *f, bool empty);        /* contents go to the spool, whatever they were */
 /* Takes what the node says now (unless dirty), and pins it. */
 int pt_fs_file_reload_locked(struct pt_fs *fs, struct pt_fs_inode *inode);
+void pt_fs_file_idle_locked(struct pt_fs *fs, struct pt_fs_file *f);    /* lets go of what nobody has open */
 /* The node has been given this blob. */
 void pt_fs_file_took_locked(struct pt_fs *fs, struct pt_fs_file *f, enum pt_node_kind kind, const struct pt_blob_ref *blob);
 
@@ -40,5 +41,9 @@ int pt_fs_stream_spill_locked(struct pt_fs_file *f, int fd);
 int pt_fs_stream_seal_locked(struct pt_fs *fs, struct pt_fs_inode *inode);
 int pt_fs_spool_contain_locked(struct pt_fs *fs, struct pt_fs_inode *inode);
 int pt_fs_container_copy(struct pt_container *c, int fd);
+
+/* ---- shards.c ---- */
+/* Of a file inside an axis directory. 1: its tensors are stored, or (last) it has failed and is dropped; 0: an ordinary file. last: no more bytes will come. */
+int pt_fs_shards_take_locked(struct pt_fs *fs, struct pt_fs_inode *inode, bool last);
 
 #endif

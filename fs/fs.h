@@ -349,6 +349,10 @@ int pt_fs_many_write(struct pt_fs *fs, const struct pt_fs_inode *inode, const st
 int pt_fs_rank_lookup(struct pt_fs *fs, struct pt_fs_inode *parent, const char *component, const char *name, struct pt_fs_inode **ret_inode);
 int pt_fs_rank_list(struct pt_fs *fs, const struct pt_fs_inode *dir, pt_tree_list_fn *fn, void *ctx);
 
+/* ---- shards.c ---- */
+/* A file got its name inside an axis directory. */
+int pt_fs_shards_renamed(struct pt_fs *fs, uint64_t parent, const char *component);
+
 /* ---- alias.c: tensors of containers as if they were keys ---- */
 static inline bool pt_fs_alias_is(const char *dir)
 {

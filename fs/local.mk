@@ -23,6 +23,7 @@ fs_ptiofs_SOURCES = \
 	fs/options.h \
 	fs/rename.c \
 	fs/session.c \
+	fs/shards.c \
 	fs/spool.c \
 	fs/upload.c \
 	fs/view.c \

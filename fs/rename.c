@@ -70,6 +70,8 @@ static int rename_node(struct pt_fs *fs, struct pt_fs_inode *dir, const char *co
 	rc = pt_node_rename(fs->repo, dir->node, component, to->node, target, flags & RENAME_NOREPLACE, flags & RENAME_EXCHANGE);
 	if (rc == 0)
 		pt_fs_gc_poke(fs);
+	if (rc == 0 && to->kind == PT_FS_AXIS)
+		rc = pt_fs_shards_renamed(fs, to->node, target);
 	return rc;
 }
 

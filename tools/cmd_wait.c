@@ -1,4 +1,5 @@
-/* tools/cmd_wait.c - ptio wait --complete: blocks until each named tensor (in the scope that its path names) has a revision.
+/* tools/cmd_wait.c - ptio wait --complete: blocks until each named tensor (in the scope that its path names) has a revision, and each named
+ * model directory is complete: every tensor of the files that its ranks write, and nothing pending below it.
  *
  * Exit status 0 when all have, 1 on failure, 3 when the time ran out (what is missing is then printed). */
 #include <errno.h>
@@ -10,6 +11,7 @@
 #include "base/error.h"
 #include "base/io.h"
 #include "tools/cli.h"
+#include "tree/rank_view.h"
 
 enum { WAIT_TIMED_OUT = 3 };
 
@@ -31,6 +33,35 @@ static int scope_of(struct cli *cli, const struct cli_target *t, char ret_scope[
 	return 0;
 }
 
+/* A directory with files of tensors, or with keys below it, is complete as a whole. *ret_whole: it is one, and it is complete. -EAGAIN: it is not complete yet. */
+static int wait_model(struct cli *cli, const struct cli_target *t, bool *ret_whole)
+{
+	bool revision, pending, complete = false;
+	struct pt_model_dir *dir;
+	struct pt_models *models;
+	int rc;
+
+	*ret_whole = false;
+	rc = pt_tensor_exists(cli->repo, t->node.id, &revision, &pending);
+	if (rc < 0 || revision || pending || t->node.kind != PT_NODE_DIR)
+		return rc < 0 ? rc : 0;
+	rc = pt_models_create(cli->repo, &models);
+	if (rc < 0)
+		return rc;
+	rc = pt_models_dir(models, t->node.id, &dir);
+	if (rc == 0) {
+		if (dir->file_count)
+			rc = pt_model_complete(models, cli->repo, t->node.id, &complete);
+		if (rc == 0 && dir->file_count) {
+			*ret_whole = complete;
+			rc = complete ? 0 : -EAGAIN;
+		}
+		pt_model_dir_unref(dir);
+	}
+	pt_models_free(models);
+	return rc;
+}
+
 static int wait_one(struct cli *cli, const char *text, uint64_t after, int64_t deadline)
 {
 	for (;;) {
@@ -38,6 +69,7 @@ static int wait_one(struct cli *cli, const char *text, uint64_t after, int64_t d
 		char scope[PT_LAYOUT_TEXT_MAX];
 		struct pt_manifest *m;
 		struct cli_target t;
+		bool whole;
 		int rc;
 
 		if (cli_target_parse(cli, text, false, &t) != CLI_OK)
@@ -53,7 +85,23 @@ static int wait_one(struct cli *cli, const char *text, uint64_t after, int64_t d
 			usleep((useconds_t)(left > SECOND_NS / 20 ? 50000 : left / 1000 + 1));
 			continue;
 		}
-		rc = scope_of(cli, &t, scope);
+		rc = wait_model(cli, &t, &whole);
+		if (rc == 0 && whole) {
+			cli_target_done(&t);
+			printf("%s complete\n", text);
+			return CLI_OK;
+		}
+		if (rc == -EAGAIN) {            /* a model directory, and something is missing */
+			cli_target_done(&t);
+			if (deadline != INT64_MAX && pt_time_boot_ns() >= deadline) {
+				fprintf(stderr, "ptio: %s: not complete in time; ptio pending %s says what is missing\n", text, text);
+				return WAIT_TIMED_OUT;
+			}
+			usleep(50000);
+			continue;
+		}
+		if (rc == 0)
+			rc = scope_of(cli, &t, scope);
 		if (rc == 0)
 			rc = pt_manifest_wait(cli->repo, t.node.id, scope, after, left > 0 ? left : 0, &m);
 		cli_target_done(&t);

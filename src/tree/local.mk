@@ -1,5 +1,6 @@
 libptio_core_la_SOURCES += \
 	src/tree/all_view.c \
+	src/tree/bundle.c src/tree/bundle.h \
 	src/tree/container.c src/tree/container.h \
 	src/tree/container_code.c \
 	src/tree/container_write.c \
@@ -9,6 +10,7 @@ libptio_core_la_SOURCES += \
 	src/tree/models.c src/tree/models.h \
 	src/tree/name.c \
 	src/tree/rank_view.c src/tree/rank_view.h \
+	src/tree/shard_write.c src/tree/shard_write.h \
 	src/tree/tp_builtin.c src/tree/tp_builtin.h \
 	src/tree/tp_plan.c src/tree/tp_plan.h \
 	src/tree/tree.h
