@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/io.h"
 #include "base/log.h"
+#include "base/text.h"
 
 #define RING 256
 #define AGAIN_NS INT64_C(1000000000)       /* the same failure of the same name within this is not told again */
@@ -119,6 +120,8 @@ void pt_fs_errors_add(struct pt_fs *fs, int rc, const struct pt_fs_inode *inode,
 
 	pt_fs_path(fs, inode, name, &path);
 	pt_buf_append_u8(&path, 0);
+	if (!pt_buf_failed(&path))
+		pt_text_clean((char *)path.data);       /* what was refused for its name comes with that name */
 	sentence = pt_fail_sentence();
 	f.time_ns = pt_time_now_ns();
 	f.err = -rc;

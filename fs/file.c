@@ -448,8 +448,7 @@ int pt_fs_file_stat(struct pt_fs *fs, struct pt_fs_inode *inode, struct stat *st
 	st->st_mode = S_IFREG | f->mode;
 	st->st_uid = f->uid;
 	st->st_gid = f->gid;
-	st->st_mtim.tv_sec = f->mtime_ns / 1000000000;
-	st->st_mtim.tv_nsec = f->mtime_ns % 1000000000;
+	st->st_mtim = pt_fs_time(f->mtime_ns);
 	st->st_nlink = f->gone ? 0 : 1;
 	pthread_mutex_unlock(&inode->lock);
 	return rc;
