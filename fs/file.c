@@ -282,7 +282,7 @@ static int seal_locked(struct pt_fs *fs, struct pt_fs_inode *inode, bool last)
 			break;
 	}
 	if (rc < 0) {
-		pt_blob_discard(fs->repo, &blob);
+		pt_blob_discard(fs->repo, &blob, rc);
 		if (rc == -ENOENT) {    /* unlinked while open: nothing to keep */
 			f->gone = true;
 			return 0;

@@ -107,7 +107,8 @@ void pt_part_done(struct pt_part *part);
  * replaces it. Sets of one commit at once. put: -EEXIST when (node, scope) has a revision already (pending siblings never matter).
  * TP shards whose other dims, or whose dtypes, disagree never mix: they are different sets. An unset split counts as balanced; for TP shards the
  * rule that their extents follow is found out. On success *part is emptied. -EINVAL: the part makes no sense, or the set cannot be one tensor;
- * -ENOENT, -ENOTDIR: the node; -EBUSY: races without end. */
+ * -ENOENT, -ENOTDIR: the node; -EBUSY: races without end. -EIO: nobody can tell whether it was done; *part is emptied then, too: only the collector, which looks,
+ * may remove its blob. */
 int pt_commit_part(struct pt_repo *repo, uint64_t node, struct pt_part *part, bool put, struct pt_published *ret_published);
 /* Waits until (node, scope) has a revision > after or timeout. -ETIMEDOUT. */
 int pt_manifest_wait(struct pt_repo *repo, uint64_t node, const char *scope, uint64_t after, int64_t timeout_ns, struct pt_manifest **ret_m);
@@ -167,8 +168,9 @@ int pt_hold_record(struct pt_hold *hold);
 int pt_hold_publish(struct pt_hold *hold, struct pt_node *node, uint64_t blob_bytes);
 /* Gives up what was not published. NULL is fine. */
 void pt_hold_free(struct pt_hold *hold);
-/* A sealed blob that no record took. */
-void pt_blob_discard(struct pt_repo *repo, const struct pt_blob_ref *blob);
+/* A sealed blob that no record took. rc: what the call said that should have taken it, or 0. After -EIO nobody can tell whether it did, so the blob is left to the
+ * collector. */
+void pt_blob_discard(struct pt_repo *repo, const struct pt_blob_ref *blob, int rc);
 
 /* ---- garbage (manifest/gc.c) ---- */
 struct pt_gc_stats {
