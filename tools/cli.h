@@ -20,6 +20,8 @@ struct cli {
 	const char *store;              /* URI, from -s or PTIO_STORE */
 	const char *verify;             /* off, whole, touch */
 	bool force;                     /* network filesystems */
+	const char *secret_file;        /* of ptio:// stores, or NULL */
+	bool tls;
 	int64_t pending_ttl_ns;         /* gc: 0 the default */
 	struct pt_repo *repo;           /* once cli_open() was called */
 };

@@ -11,6 +11,7 @@ EXTRA_DIST += \
 	tests/e2e/test_edges.py \
 	tests/e2e/test_formats.py \
 	tests/e2e/test_messages.py \
+	tests/e2e/test_remote.py \
 	tests/e2e/test_revisions.py \
 	tests/e2e/test_write_rows.py \
 	tests/e2e/test_writers.py
