@@ -93,8 +93,11 @@ void pt_fs_path(struct pt_fs *fs, const struct pt_fs_inode *inode, const char *n
 		pt_buf_printf(out, "/%s", name);
 	if (out->len == 0)
 		pt_buf_append_str(out, "/");
+	/* The sentence that is being reported, not one of finding the path. */
 	if (saved[0])
-		pt_fail(EIO, "%s", saved);      /* the sentence that is being reported, not one of finding the path */
+		pt_fail(EIO, "%s", saved);
+	else
+		pt_fail_clear();
 }
 
 /* One failure reaches FLUSH, RELEASE and every descriptor of the file: it is one line. */

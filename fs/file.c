@@ -528,7 +528,7 @@ int pt_fs_file_publish(struct pt_fs *fs, struct pt_fs_inode *inode, uint64_t par
 		rc = pt_fs_upload_source(fs, node, dir, name, &source, &u);
 	if (rc < 0)
 		goto out;
-	rc = pt_node_unlink(fs->repo, parent, component);
+	rc = pt_node_unlink_id(fs->repo, parent, component, inode->node);
 	if (rc < 0)
 		pt_fs_errors_add(fs, rc, inode, NULL, "rename");        /* published all the same: only the old name is left */
 	rc = 0;

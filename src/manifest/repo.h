@@ -40,6 +40,8 @@ int pt_node_list(struct pt_repo *repo, uint64_t parent, const char *after, pt_no
 int pt_node_update(struct pt_repo *repo, struct pt_node *node);
 /* unlink of files and symlinks (-EISDIR), rmdir of directories (-ENOTDIR, -ENOTEMPTY while children, manifests or pending sets exist). */
 int pt_node_unlink(struct pt_repo *repo, uint64_t parent, const char *name);
+/* The same if the name still leads to node id; else -ENOENT: somebody has given the name to another file meanwhile. */
+int pt_node_unlink_id(struct pt_repo *repo, uint64_t parent, const char *name, uint64_t id);
 int pt_node_rmdir(struct pt_repo *repo, uint64_t parent, const char *name);
 /* POSIX rename; no_replace: -EEXIST. exchange swaps. A replaced empty directory or file goes with it; -EINVAL into itself, -ENOTEMPTY ... Atomic: one batch.
  * Manifests, pending sets and open uploads move along, since they hang on the node id. */
