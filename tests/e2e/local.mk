@@ -12,6 +12,10 @@ EXTRA_DIST += \
 	tests/e2e/test_formats.py \
 	tests/e2e/test_messages.py \
 	tests/e2e/test_remote.py \
+	tests/e2e/test_models_clients.py \
+	tests/e2e/test_models_files.py \
+	tests/e2e/test_models_ranks.py \
+	tests/e2e/test_models_shards.py \
 	tests/e2e/test_revisions.py \
 	tests/e2e/test_write_rows.py \
 	tests/e2e/test_writers.py
