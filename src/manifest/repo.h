@@ -82,6 +82,8 @@ int pt_manifest_hide(struct pt_repo *repo, const struct pt_manifest *m, uint32_t
 int pt_manifest_remove(struct pt_repo *repo, uint64_t node, const char *scope);
 /* Drops a pending set. */
 int pt_pending_remove(struct pt_repo *repo, const struct pt_pending *p);
+/* The same, but -ENOENT when a part has come since p was read: it is not idle then. */
+int pt_pending_expire(struct pt_repo *repo, const struct pt_pending *p);
 
 /* ---- commit (manifest/commit.c) ---- */
 struct pt_part {                        /* one sealed upload, ready to be published */
