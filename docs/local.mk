@@ -4,6 +4,7 @@ dist_doc_DATA += \
 	docs/DESIGN.md \
 	docs/HACKING.md \
 	docs/PATHS.md \
+	docs/PERFORMANCE.md \
 	docs/SPEC.md \
 	docs/SPEC-store.md \
 	docs/WIRE.md

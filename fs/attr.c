@@ -10,6 +10,12 @@
 #define VIEW_ATTR_TIMEOUT 3600.0
 #define UPDATE_TRIES 20
 
+static void time_set(struct timespec *t, int64_t ns)
+{
+	t->tv_sec = ns / 1000000000;
+	t->tv_nsec = ns % 1000000000;
+}
+
 int64_t pt_fs_setattr_mtime(const struct stat *attr, int to_set, int64_t old)
 {
 	if (to_set & FUSE_SET_ATTR_MTIME_NOW)
@@ -25,8 +31,8 @@ static void node_stat(const struct pt_node *n, struct stat *st)
 	st->st_uid = n->uid;
 	st->st_gid = n->gid;
 	st->st_size = n->kind == PT_NODE_DIR ? 0 : (off_t)n->size;
-	st->st_mtim = pt_fs_time(n->mtime_ns);
-	st->st_ctim = pt_fs_time(n->ctime_ns);
+	time_set(&st->st_mtim, n->mtime_ns);
+	time_set(&st->st_ctim, n->ctime_ns);
 }
 
 static int node_attr(struct pt_fs *fs, struct pt_fs_inode *inode, const struct pt_node *known, struct stat *st)
@@ -59,7 +65,7 @@ static void view_attr(struct pt_fs_inode *inode, struct stat *st)
 	st->st_blocks = (blkcnt_t)((v->stored + 511) / 512);
 	if (v->size && !st->st_blocks)
 		st->st_blocks = 1;
-	st->st_mtim = pt_fs_time(v->mtime_ns);
+	time_set(&st->st_mtim, v->mtime_ns);
 	pthread_mutex_unlock(&inode->lock);
 }
 
@@ -70,6 +76,7 @@ int pt_fs_attr(struct pt_fs *fs, struct pt_fs_inode *inode, const struct pt_node
 	double timeout = 0;
 	int rc = 0;
 
+	inode = pt_fs_origin(inode);
 	memset(&st, 0, sizeof(st));
 	st.st_ino = pt_fs_ino(inode->node, inode->dir, inode->name);
 	st.st_nlink = 1;
@@ -92,17 +99,19 @@ int pt_fs_attr(struct pt_fs *fs, struct pt_fs_inode *inode, const struct pt_node
 	case PT_FS_FILE:
 		rc = pt_fs_file_stat(fs, inode, &st);
 		break;
+	case PT_FS_WHOLE:               /* its origin */
+		break;
 	case PT_FS_MANY:
 		pt_fs_many_stat(inode, &st);
 		timeout = inode->stamp == PT_FS_STAMP_NONE ? 0 : VIEW_ATTR_TIMEOUT;
 		break;
 	case PT_FS_CONTROL_DIR:
 		st.st_mode = S_IFDIR | 0555;
-		st.st_mtim = pt_fs_time(fs->started_ns);
+		time_set(&st.st_mtim, fs->started_ns);
 		break;
 	case PT_FS_CONTROL:
 		st.st_mode = S_IFREG | 0444;
-		st.st_mtim = pt_fs_time(pt_time_now_ns());
+		time_set(&st.st_mtim, pt_time_now_ns());
 		break;
 	case PT_FS_INFO:
 		rc = node_attr(fs, inode, known, &st);
@@ -196,7 +205,7 @@ static int setattr_size(struct pt_fs *fs, struct pt_fs_inode *i, uint64_t size)
 void pt_fs_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set, struct fuse_file_info *fi)
 {
 	struct pt_fs *fs = pt_fs_of(req);
-	struct pt_fs_inode *i = pt_fs_inode(fs, ino);
+	struct pt_fs_inode *i = pt_fs_origin(pt_fs_inode(fs, ino));
 	double timeout;
 	struct stat st;
 	int rc = 0;

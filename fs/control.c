@@ -44,7 +44,7 @@ static const char *verify_name(enum pt_verify v)
 	return v == PT_VERIFY_OFF ? "off" : v == PT_VERIFY_WHOLE ? "whole" : "touch";
 }
 
-/* Kernel and library both have it; ptiofs itself serves through the page cache, whose pages a revision's node keeps. */
+/* Kernel and library both have it. */
 static bool passthrough_possible(const struct pt_fs *fs)
 {
 #ifdef FUSE_CAP_PASSTHROUGH
@@ -53,6 +53,11 @@ static bool passthrough_possible(const struct pt_fs *fs)
 	(void)fs;
 	return false;
 #endif
+}
+
+static const char *serve_name(enum pt_serve_way way)
+{
+	return way == PT_SERVE_STREAM ? "stream" : way == PT_SERVE_CACHE ? "cache" : "auto";
 }
 
 static int status(struct pt_fs *fs, struct pt_buf *out)
@@ -64,12 +69,14 @@ static int status(struct pt_fs *fs, struct pt_buf *out)
 #else
 	const int library = 0;
 #endif
-	return json_out(json_pack("{s:s, s:s, s:b, s:b, s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:b, s:I, s:{s:b, s:b, s:b}}",
+	return json_out(json_pack("{s:s, s:s, s:b, s:b, s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:b, s:I, s:{s:b, s:b, s:b}, s:s, s:{s:s, s:I}, s:b}",
 				  "version", ptio_version(), "store", fs->store->uri, "durable", fs->store->durable, "read_only", o->read_only,
 				  "pid", (int)getpid(), "mountpoint", o->mountpoint, "libfuse", fuse_pkgversion(), "bare", pt_format_name(o->bare),
 				  "list", o->list_all ? "all" : "once", "verify", verify_name(o->verify), "split",
 				  o->split == PT_SPLIT_CHUNK ? "chunk" : "balanced", "gc", o->gc, "kernel_protocol_minor",
-				  (json_int_t)fs->proto_minor, "passthrough", "library", library, "kernel", passthrough_possible(fs), "used", 0),
+				  (json_int_t)fs->proto_minor, "passthrough", "library", library, "kernel", passthrough_possible(fs), "used", atomic_load(&fs->passthrough),
+				  "serve", serve_name(o->serve), "cache", "memory", pt_vcache_memory(fs->cache), "limit", (json_int_t)pt_vcache_limit(fs->cache),
+				  "direct_io", fs->direct_mmap),
 			out);
 }
 
@@ -97,6 +104,7 @@ static int metrics(struct pt_fs *fs, struct pt_buf *out)
 	metric(out, "fs_open_views", "gauge", "Views open for reading.", atomic_load(&c->open_views));
 	metric(out, "fs_open_writers", "gauge", "Views open for writing.", atomic_load(&c->open_writers));
 	metric(out, "fs_open_files", "gauge", "Ordinary files open.", atomic_load(&c->open_files));
+	pt_fs_cached_text(fs, metric, out);
 	metric(out, "store_reads_total", "counter", "Reads of object ranges.", r.reads);
 	metric(out, "store_read_bytes_asked_total", "counter", "Payload bytes asked for.", r.read_bytes_asked);
 	metric(out, "store_read_bytes_moved_total", "counter", "Payload bytes read from the store.", r.read_bytes_moved);

@@ -14,6 +14,8 @@
 #define FUSE_USE_VERSION 314
 #include <fuse_lowlevel.h>
 
+#include "cache/ahead.h"
+#include "cache/cache.h"
 #include "manifest/repo.h"
 #include "tensor/tensor.h"
 #include "tree/models.h"
@@ -28,6 +30,7 @@ enum pt_fs_kind {
 	PT_FS_WRITER,                   /* a view name being written */
 	PT_FS_FILE,                     /* an ordinary file: one inode per node */
 	PT_FS_MANY,                     /* many tensors as one file, in one state of what it is made of (many.c). Or a placeholder */
+	PT_FS_WHOLE,                    /* a view or many, whole in memory (cached.c): `origin` */
 	PT_FS_SYMLINK,
 	PT_FS_CONTROL_DIR, PT_FS_CONTROL,
 	PT_FS_INFO                      /* .ptio.json */
@@ -65,6 +68,10 @@ struct pt_fs_inode {
 	struct pt_fs_writer *writer;
 	struct pt_fs_file *file;
 	struct pt_fs_many *many;
+	atomic_uint opens;              /* views and many: how often, ever */
+	struct pt_fs_inode *origin;     /* WHOLE: a reference */
+	int backing_id;                 /* WHOLE, while passes > 0: the kernel's name of the file in memory */
+	uint32_t passes, plain;         /* WHOLE: opens passed through, and others */
 	const char *dir;                /* spelled axis components; in text[] */
 	const char *name;               /* view, control or info name; in text[] */
 	char text[];
@@ -74,6 +81,10 @@ struct pt_fs_handle {
 	struct pt_fs_handle *prev, *next;       /* fs->handles; handles_lock */
 	struct pt_fs_inode *inode;      /* a reference */
 	bool writes;
+	bool passed;                    /* WHOLE: opened by passthrough */
+	struct pt_fs *fs;               /* for ahead */
+	struct pt_vcache_file *cached;  /* held */
+	struct pt_ahead *ahead;
 	struct pt_buf text;             /* control and info files: contents at open. Directories: records of dir.c */
 	bool filled;
 	uint32_t *entry;                /* directories: offsets of records */
@@ -84,6 +95,7 @@ struct pt_fs_handle {
 struct pt_fs_counters {
 	atomic_uint_fast64_t ops[32];
 	atomic_uint_fast64_t errors, open_views, open_writers, open_files, published, dropped, read_bytes, written_bytes, stale_retries;
+	atomic_uint_fast64_t direct_opens, passed_opens, ahead_bytes;
 };
 
 enum pt_fs_op {
@@ -122,6 +134,11 @@ struct pt_fs {
 	struct pt_fs_errors *errors;
 	struct pt_fs_gc *gc;
 	struct pt_models *models;
+	struct pt_workers *workers;     /* cached.c */
+	struct pt_buffers buffers;
+	struct pt_vcache *cache;
+	atomic_bool passthrough;        /* the kernel takes files in memory */
+	bool direct_mmap;               /* what is open for direct io can be mapped */
 	atomic_bool read_ahead_set;
 	atomic_uint_fast64_t mkdir_tids[PT_FS_MKDIR_SLOTS];    /* a bit a thread that has made a directory (caller.c) */
 	struct pt_fs_counters counters;
@@ -221,18 +238,7 @@ void pt_fs_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set
 void pt_fs_statfs(fuse_req_t req, fuse_ino_t ino);
 static inline int64_t pt_fs_time_ns(struct timespec t)
 {
-	const int64_t most = INT64_MAX / 1000000000 - 1;        /* the year 2262; and 1677 */
-	int64_t seconds = t.tv_sec > most ? most : t.tv_sec < -most ? -most : t.tv_sec;
-
-	return seconds * 1000000000 + t.tv_nsec;
-}
-static inline struct timespec pt_fs_time(int64_t ns)
-{
-	int64_t rest = ns % 1000000000;
-
-	if (rest < 0)
-		rest += 1000000000;
-	return (struct timespec){ .tv_sec = (time_t)((ns - rest) / 1000000000), .tv_nsec = (long)rest };
+	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 /* The time that a SETATTR asks for, or `old`. */
 int64_t pt_fs_setattr_mtime(const struct stat *attr, int to_set, int64_t old);
@@ -255,7 +261,7 @@ struct pt_fs_handle *pt_fs_handle_create(struct pt_fs *fs, struct pt_fs_inode *i
 /* Frees a handle of which nothing was opened. */
 void pt_fs_handle_free(struct pt_fs *fs, struct pt_fs_handle *h);
 /* What RELEASE does. */
-void pt_fs_handle_close(struct pt_fs *fs, struct pt_fs_handle *h);
+void pt_fs_handle_close(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h);      /* req: NULL at unmount */
 void pt_fs_handles_close(struct pt_fs *fs);                             /* all that are left, at unmount */
 void pt_fs_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
 void pt_fs_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, struct fuse_file_info *fi);
@@ -290,6 +296,28 @@ void pt_fs_view_drop(struct pt_fs *fs, struct pt_fs_inode *inode);
 void pt_fs_view_done(struct pt_fs_inode *inode);
 /* chmod, chown, utimens of the revision. */
 int pt_fs_view_setattr(struct pt_fs *fs, struct pt_fs_inode *inode, const struct stat *attr, int to_set);
+
+/* ---- cached.c ---- */
+int pt_fs_cached_start(struct pt_fs *fs);
+void pt_fs_cached_stop(struct pt_fs *fs);                               /* before the inode table is taken down */
+void pt_fs_cached_init(struct pt_fs *fs, struct fuse_conn_info *conn);  /* inside INIT */
+/* For reading: pins i (VIEW, MANY), decides how it is served. -ESTALE: superseded, or to be opened by its whole node. */
+int pt_fs_cached_open(struct pt_fs *fs, struct pt_fs_handle *h, struct pt_fs_inode *i, struct fuse_file_info *fi);
+int pt_fs_whole_open(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h, struct fuse_file_info *fi);
+void pt_fs_cached_release(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h);    /* req: NULL at unmount */
+/* The whole node instead of i, if there is one; takes and returns a reference. */
+struct pt_fs_inode *pt_fs_whole_prefer(struct pt_fs *fs, struct pt_fs_inode *i);
+static inline struct pt_fs_inode *pt_fs_origin(struct pt_fs_inode *i)
+{
+	return i->kind == PT_FS_WHOLE ? i->origin : i;
+}
+/* False: it is never in memory. */
+bool pt_fs_cached_progress(struct pt_fs *fs, struct pt_fs_inode *i, uint64_t *ret_filled, uint64_t *ret_size);
+/* Answers a read from memory or what was read ahead; false: neither, read it. */
+bool pt_fs_cached_reply(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h, size_t size, uint64_t off);
+int64_t pt_fs_cached_read(struct pt_fs *fs, struct pt_fs_inode *i, void *buf, uint64_t len, uint64_t off);
+int pt_fs_cached_text(struct pt_fs *fs, void (*metric)(struct pt_buf *out, const char *name, const char *type, const char *help, uint64_t value),
+		      struct pt_buf *out);
 
 /* ---- writer.c ---- */
 int pt_fs_writer_create(struct pt_fs *fs, uint64_t node, const char *dir, const char *name, struct pt_fs_inode **ret_inode);

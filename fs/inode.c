@@ -227,6 +227,14 @@ static bool dead_locked(struct pt_fs *fs, struct pt_fs_inode *i)
 	return true;
 }
 
+static void inode_dead(struct pt_fs *fs, struct pt_fs_inode *i)
+{
+	struct pt_fs_inode *origin = i->origin;
+
+	inode_free(fs, i);
+	pt_fs_inode_unref(fs, origin);
+}
+
 void pt_fs_inode_unref(struct pt_fs *fs, struct pt_fs_inode *i)
 {
 	bool dead;
@@ -239,7 +247,7 @@ void pt_fs_inode_unref(struct pt_fs *fs, struct pt_fs_inode *i)
 	dead = dead_locked(fs, i);
 	pthread_mutex_unlock(&fs->table_lock);
 	if (dead)
-		inode_free(fs, i);
+		inode_dead(fs, i);
 }
 
 void pt_fs_inode_forget(struct pt_fs *fs, struct pt_fs_inode *i, uint64_t nlookup)
@@ -253,7 +261,7 @@ void pt_fs_inode_forget(struct pt_fs *fs, struct pt_fs_inode *i, uint64_t nlooku
 	dead = dead_locked(fs, i);
 	pthread_mutex_unlock(&fs->table_lock);
 	if (dead)
-		inode_free(fs, i);
+		inode_dead(fs, i);
 }
 
 void pt_fs_inode_looked_up(struct pt_fs *fs, struct pt_fs_inode *i)

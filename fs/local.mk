@@ -3,6 +3,7 @@ bin_PROGRAMS += fs/ptiofs
 fs_ptiofs_SOURCES = \
 	fs/alias.c \
 	fs/attr.c \
+	fs/cached.c \
 	fs/caller.c \
 	fs/container.c \
 	fs/control.c \

@@ -265,6 +265,6 @@ void pt_fs_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 	else if (rc < 0)
 		pt_fs_fail(req, rc, dir, name, "lookup");
 	else
-		pt_fs_reply_entry(req, i, node.id ? &node : NULL);
+		pt_fs_reply_entry(req, pt_fs_whole_prefer(fs, i), node.id ? &node : NULL);
 	pt_node_done(&node);
 }

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
@@ -15,12 +16,21 @@ static pthread_once_t buffer_once = PTHREAD_ONCE_INIT;
 
 struct buffer {
 	size_t size;
-	char data[];
+	void *data;                     /* a huge page where there are some: the kernel copies out of it faster */
 };
+
+static void buffer_free(void *arg)
+{
+	struct buffer *b = arg;
+
+	if (b)
+		free(b->data);
+	free(b);
+}
 
 static void buffer_key_make(void)
 {
-	pthread_key_create(&buffer_key, free);
+	pthread_key_create(&buffer_key, buffer_free);
 }
 
 static void *buffer_get(size_t size)
@@ -31,12 +41,18 @@ static void *buffer_get(size_t size)
 	b = pthread_getspecific(buffer_key);
 	if (b && b->size >= size)
 		return b->data;
-	free(b);
+	buffer_free(b);
 	if (size < 1u << 20)
 		size = 1u << 20;
-	b = pt_malloc(sizeof(*b) + size);
-	if (b)
+	b = pt_calloc(1, sizeof(*b));
+	if (b && posix_memalign(&b->data, PT_MEMORY_HUGE, PT_MEMORY_HUGE < size ? size : PT_MEMORY_HUGE)) {
+		free(b);
+		b = NULL;
+	}
+	if (b) {
 		b->size = size;
+		madvise(b->data, PT_MEMORY_HUGE, MADV_HUGEPAGE);
+	}
 	pthread_setspecific(buffer_key, b);
 	return b ? b->data : NULL;
 }
@@ -73,13 +89,15 @@ void pt_fs_handle_free(struct pt_fs *fs, struct pt_fs_handle *h)
 	free(h);
 }
 
-void pt_fs_handle_close(struct pt_fs *fs, struct pt_fs_handle *h)
+void pt_fs_handle_close(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h)
 {
 	struct pt_fs_inode *i = h->inode;
 
 	switch (i->kind) {
 	case PT_FS_VIEW:
-		pt_fs_view_unpin(fs, i);
+	case PT_FS_MANY:
+	case PT_FS_WHOLE:
+		pt_fs_cached_release(req, fs, h);
 		atomic_fetch_sub(&fs->counters.open_views, 1);
 		break;
 	case PT_FS_WRITER:
@@ -87,9 +105,6 @@ void pt_fs_handle_close(struct pt_fs *fs, struct pt_fs_handle *h)
 		break;
 	case PT_FS_FILE:
 		pt_fs_file_release(fs, i, h->writes);
-		break;
-	case PT_FS_MANY:
-		pt_fs_many_release(i);
 		break;
 	default:
 		break;
@@ -100,28 +115,30 @@ void pt_fs_handle_close(struct pt_fs *fs, struct pt_fs_handle *h)
 void pt_fs_handles_close(struct pt_fs *fs)
 {
 	while (fs->handles)
-		pt_fs_handle_close(fs, fs->handles);
+		pt_fs_handle_close(NULL, fs, fs->handles);
 }
 
-static int open_view(struct pt_fs *fs, struct pt_fs_inode *i, const struct fuse_ctx *ctx, struct fuse_file_info *fi)
+static int open_reader(struct pt_fs *fs, struct pt_fs_handle *h, struct pt_fs_inode *i, const struct fuse_ctx *ctx, struct fuse_file_info *fi)
+{
+	int rc = pt_fs_cached_open(fs, h, i, fi);
+
+	if (rc == -ESTALE) {
+		atomic_fetch_add(&fs->counters.stale_retries, 1);
+		pt_fs_intent_retry(fs, ctx->pid);
+	}
+	if (rc == 0)
+		atomic_fetch_add(&fs->counters.open_views, 1);
+	return rc;
+}
+
+static int open_view(struct pt_fs *fs, struct pt_fs_handle *h, struct pt_fs_inode *i, const struct fuse_ctx *ctx, struct fuse_file_info *fi)
 {
 	int acc = fi->flags & O_ACCMODE, rc;
 	uint64_t node = i->node;
 	const char *dir = i->dir;
 
-	if (acc == O_RDONLY) {
-		rc = pt_fs_view_pin(fs, i);
-		if (rc == -ESTALE) {
-			atomic_fetch_add(&fs->counters.stale_retries, 1);
-			pt_fs_intent_retry(fs, ctx->pid);
-		}
-		if (rc == 0) {
-			fi->keep_cache = 1;
-			fi->noflush = 1;
-			atomic_fetch_add(&fs->counters.open_views, 1);
-		}
-		return rc;
-	}
+	if (acc == O_RDONLY)
+		return open_reader(fs, h, i, ctx, fi);
 	if (!(fi->flags & O_TRUNC) && i->stamp != PT_FS_STAMP_NONE) {
 		if (acc == O_RDWR)
 			return pt_fail(EACCES, "a revision never changes: open it read only, or write a new one from an empty file (O_TRUNC)");
@@ -160,14 +177,41 @@ static int open_writer(struct pt_fs *fs, struct pt_fs_inode *i, const struct fus
 	return rc;
 }
 
-static int open_inode(struct pt_fs *fs, struct pt_fs_inode *i, const struct fuse_ctx *ctx, struct fuse_file_info *fi, struct pt_buf *text)
+static int open_many(struct pt_fs *fs, struct pt_fs_handle *h, struct pt_fs_inode *i, const struct fuse_ctx *ctx, struct fuse_file_info *fi)
 {
+	if ((fi->flags & O_ACCMODE) != O_RDONLY)
+		return pt_fs_many_write(fs, i, ctx);
+	return open_reader(fs, h, i, ctx, fi);
+}
+
+static int open_whole(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h, struct fuse_file_info *fi)
+{
+	const struct fuse_ctx *ctx = fuse_req_ctx(req);
+	struct pt_fs_inode *origin = h->inode->origin;
+	int rc;
+
+	if ((fi->flags & O_ACCMODE) != O_RDONLY)
+		return origin->kind == PT_FS_VIEW ? open_view(fs, h, origin, ctx, fi) : open_many(fs, h, origin, ctx, fi);
+	rc = pt_fs_whole_open(req, fs, h, fi);
+	if (rc == -ESTALE) {
+		atomic_fetch_add(&fs->counters.stale_retries, 1);
+		pt_fs_intent_retry(fs, ctx->pid);
+	}
+	if (rc == 0)
+		atomic_fetch_add(&fs->counters.open_views, 1);
+	return rc;
+}
+
+static int open_inode(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h, struct fuse_file_info *fi, struct pt_buf *text)
+{
+	const struct fuse_ctx *ctx = fuse_req_ctx(req);
+	struct pt_fs_inode *i = h->inode;
 	bool keep = false, writes = (fi->flags & O_ACCMODE) != O_RDONLY;
 	int rc;
 
 	switch (i->kind) {
 	case PT_FS_VIEW:
-		return open_view(fs, i, ctx, fi);
+		return open_view(fs, h, i, ctx, fi);
 	case PT_FS_WRITER:
 		return open_writer(fs, i, ctx, fi);
 	case PT_FS_FILE:
@@ -176,11 +220,9 @@ static int open_inode(struct pt_fs *fs, struct pt_fs_inode *i, const struct fuse
 		fi->noflush = !writes;
 		return rc;
 	case PT_FS_MANY:
-		if (writes)
-			return pt_fs_many_write(fs, i, ctx);
-		fi->keep_cache = 1;
-		fi->noflush = 1;
-		return pt_fs_many_open(fs, i);
+		return open_many(fs, h, i, ctx, fi);
+	case PT_FS_WHOLE:
+		return open_whole(req, fs, h, fi);
 	case PT_FS_CONTROL:
 	case PT_FS_INFO:
 		if (writes)
@@ -204,7 +246,7 @@ void pt_fs_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	pt_fail_clear();
 	atomic_fetch_add(&fs->counters.ops[PT_FS_OP_OPEN], 1);
 	h = pt_fs_handle_create(fs, i, (fi->flags & O_ACCMODE) != O_RDONLY);
-	rc = h ? open_inode(fs, i, fuse_req_ctx(req), fi, &text) : pt_fail_nomem();
+	rc = h ? open_inode(req, fs, h, fi, &text) : pt_fail_nomem();
 	if (rc < 0) {
 		pt_buf_done(&text);
 		pt_fs_fail(req, rc, i, NULL, "open");
@@ -215,7 +257,7 @@ void pt_fs_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	h->text = text;
 	fi->fh = (uint64_t)(uintptr_t)h;
 	if (fuse_reply_open(req, fi) < 0)
-		pt_fs_handle_close(fs, h);
+		pt_fs_handle_close(req, fs, h);
 }
 
 static int create_view(struct pt_fs *fs, struct pt_fs_inode *dir, const char *name, mode_t mode, const struct fuse_ctx *ctx,
@@ -316,7 +358,7 @@ void pt_fs_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mo
 	if (rc < 0) {
 		pt_fs_fail(req, rc, dir, name, "create");
 		if (h)
-			pt_fs_handle_close(fs, h);
+			pt_fs_handle_close(req, fs, h);
 		pt_fs_inode_unref(fs, i);
 		pt_fs_inode_unref(fs, made);
 		return;
@@ -325,7 +367,7 @@ void pt_fs_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mo
 	fi->fh = (uint64_t)(uintptr_t)h;
 	pt_fs_inode_looked_up(fs, i);
 	if (fuse_reply_create(req, &e, fi) < 0) {
-		pt_fs_handle_close(fs, h);
+		pt_fs_handle_close(req, fs, h);
 		pt_fs_inode_forget(fs, i, 1);
 	}
 }
@@ -353,17 +395,17 @@ void pt_fs_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct f
 	(void)ino;
 	pt_fail_clear();
 	atomic_fetch_add(&fs->counters.ops[PT_FS_OP_READ], 1);
+	if ((h->cached || h->ahead) && pt_fs_cached_reply(req, fs, h, size, (uint64_t)off))
+		return;
 	buf = buffer_get(size);
 	if (!buf)
 		n = pt_fail_nomem();
 	else if (i->kind == PT_FS_CONTROL || i->kind == PT_FS_INFO)
 		n = text_read(h, buf, size, (uint64_t)off);
-	else if (i->kind == PT_FS_VIEW)
-		n = pt_fs_view_read(fs, i, buf, size, (uint64_t)off);
+	else if (i->kind == PT_FS_VIEW || i->kind == PT_FS_MANY || i->kind == PT_FS_WHOLE)
+		n = pt_fs_cached_read(fs, i, buf, size, (uint64_t)off);
 	else if (i->kind == PT_FS_WRITER)
 		n = pt_fs_writer_read(i, buf, size, (uint64_t)off);
-	else if (i->kind == PT_FS_MANY)
-		n = pt_fs_many_read(i, buf, size, (uint64_t)off);
 	else
 		n = pt_fs_file_read(fs, i, buf, size, (uint64_t)off);
 	if (n < 0) {
@@ -443,7 +485,7 @@ void pt_fs_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	(void)ino;
 	pt_fail_clear();
 	atomic_fetch_add(&fs->counters.ops[PT_FS_OP_RELEASE], 1);
-	pt_fs_handle_close(fs, (struct pt_fs_handle *)(uintptr_t)fi->fh);
+	pt_fs_handle_close(req, fs, (struct pt_fs_handle *)(uintptr_t)fi->fh);
 	fuse_reply_err(req, 0);
 }
 

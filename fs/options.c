@@ -6,12 +6,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define FUSE_USE_VERSION 314
 #include <fuse_lowlevel.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/size.h"
+#include "cache/cache.h"
 
 #include "ptio/version.h"
 
@@ -22,20 +25,19 @@ const struct pt_fs_option pt_fs_option_table[] = {
 	{ "verify=", "PTIO_VERIFY", "touch", "hashes checked on reads: off, whole (chunks read whole) or touch (each chunk at its first use)" },
 	{ "split=", "PTIO_SPLIT", "", "how a dimension that does not divide is cut when the key has no rule: balanced or chunk" },
 	{ "allow_other", "PTIO_ALLOW_OTHER", "off", "let other users see the mount" },
+	{ "serve=", "PTIO_SERVE", "auto", "large views: stream (each read from the store), cache (all kept in memory), or auto (kept from the second open on)" },
+	{ "cache_size=", "PTIO_CACHE_SIZE", "25%", "memory for whole views: bytes with K, M, G or T, or a percentage of the machine's; 0 for none" },
+	{ "cache_min=", "PTIO_CACHE_MIN", "4M", "smaller views are never kept in memory or streamed, but left to the kernel's cache" },
 	{ "uid=", "PTIO_UID", "", "show all files as owned by this user id" },
 	{ "gid=", "PTIO_GID", "", "show all files as of this group id" },
 	{ "umask=", "PTIO_UMASK", "0", "permission bits (octal) to take away from all that is shown" },
 	{ "create", "PTIO_CREATE", "on", "make a dir: store that is not there" },
 	{ "force", "PTIO_FORCE", "off", "allow a dir: store on NFS, 9p or FUSE" },
 	{ "gc=", "PTIO_GC", "on", "collect superseded objects while mounted: on or off" },
-	{ "secret_file=", "PTIO_SECRET_FILE", "", "file with the secret that a ptio:// store's daemon shares" },
-	{ "tls", "PTIO_TLS", "off", "speak TLS with a ptio:// store's daemon" },
-	{ "timeout=", "PTIO_TIMEOUT", "30", "seconds after which what a ptio:// store's daemon does not answer is EIO" },
 	{ NULL, NULL, NULL, NULL }
 };
 
-enum { KEY_HELP, KEY_VERSION, KEY_FOREGROUND, KEY_DEBUG, KEY_RO, KEY_IGNORE, KEY_CREATE, KEY_NOCREATE, KEY_FORCE, KEY_ALLOW_OTHER, KEY_TLS,
-       KEY_VALUE };
+enum { KEY_HELP, KEY_VERSION, KEY_FOREGROUND, KEY_DEBUG, KEY_RO, KEY_IGNORE, KEY_CREATE, KEY_NOCREATE, KEY_FORCE, KEY_ALLOW_OTHER, KEY_VALUE };
 
 static const struct fuse_opt specs[] = {
 	FUSE_OPT_KEY("-h", KEY_HELP),
@@ -50,11 +52,9 @@ static const struct fuse_opt specs[] = {
 	FUSE_OPT_KEY("nocreate", KEY_NOCREATE),
 	FUSE_OPT_KEY("force", KEY_FORCE),
 	FUSE_OPT_KEY("allow_other", KEY_ALLOW_OTHER),
-	FUSE_OPT_KEY("tls", KEY_TLS),
-	FUSE_OPT_KEY("secret_file=", KEY_VALUE), FUSE_OPT_KEY("timeout=", KEY_VALUE),
 	FUSE_OPT_KEY("bare=", KEY_VALUE), FUSE_OPT_KEY("list=", KEY_VALUE), FUSE_OPT_KEY("verify=", KEY_VALUE),
 	FUSE_OPT_KEY("split=", KEY_VALUE), FUSE_OPT_KEY("uid=", KEY_VALUE), FUSE_OPT_KEY("gid=", KEY_VALUE),
-	FUSE_OPT_KEY("umask=", KEY_VALUE), FUSE_OPT_KEY("gc=", KEY_VALUE),
+	FUSE_OPT_KEY("umask=", KEY_VALUE), FUSE_OPT_KEY("serve=", KEY_VALUE), FUSE_OPT_KEY("cache_size=", KEY_VALUE), FUSE_OPT_KEY("cache_min=", KEY_VALUE), FUSE_OPT_KEY("gc=", KEY_VALUE),
 	/* what mount(8) and fstab add for its own use */
 	FUSE_OPT_KEY("defaults", KEY_IGNORE), FUSE_OPT_KEY("auto", KEY_IGNORE), FUSE_OPT_KEY("noauto", KEY_IGNORE),
 	FUSE_OPT_KEY("user", KEY_IGNORE), FUSE_OPT_KEY("nouser", KEY_IGNORE), FUSE_OPT_KEY("users", KEY_IGNORE),
@@ -87,15 +87,32 @@ static int number(const char *name, const char *value, int base, uint32_t max, u
 	return 0;
 }
 
-/* Absolute, since the driver leaves the working directory when it goes to the background. */
-static int secret_file(struct pt_fs_options *o, const char *value)
+static uint64_t memory_bytes(void)
 {
-	char *path = realpath(value, NULL);
+	long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
 
-	if (!path)
-		return pt_fail(errno, "secret_file=%s: %s", value, strerror(errno));
-	free(o->secret_file);
-	o->secret_file = path;
+	return pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 0;
+}
+
+static int bytes_set(const char *name, const char *value, uint64_t *ret)
+{
+	static const char units[] = "KMGT";
+	const char *unit;
+	uint64_t v, factor = 1;
+	char *end;
+
+	errno = 0;
+	v = strtoull(value, &end, 10);
+	if (*end == '%' && !end[1] && end != value && v <= 90) {
+		*ret = memory_bytes() / 100 * v;
+		return 0;
+	}
+	unit = *end ? strchr(units, *end) : NULL;
+	if (unit)
+		factor = (uint64_t)1 << (10 * (unit - units + 1));
+	if (errno || end == value || value[0] == '-' || (*end && (!unit || end[1])) || !pt_size_mul(v, factor, &v))
+		return pt_fail(EINVAL, "%s%s: use bytes with K, M, G or T, or a percentage of memory up to 90%%", name, value);
+	*ret = v;
 	return 0;
 }
 
@@ -142,17 +159,23 @@ static int option_set(struct pt_fs_options *o, const char *name, const char *val
 			return pt_fail(EINVAL, "split=%s: use balanced or chunk", value);
 		return 0;
 	}
-	if (strcmp(name, "tls") == 0)
-		return on_off("tls=", value, &o->tls);
-	if (!value[0])
-		return 0;
-	if (strcmp(name, "secret_file=") == 0)
-		return secret_file(o, value);
-	if (strcmp(name, "timeout=") == 0) {
-		if (number(name, value, 10, 86400, &o->timeout_s) < 0 || o->timeout_s == 0)
-			return pt_fail(EINVAL, "timeout=%s: give seconds, from 1 to 86400", value);
+	if (strcmp(name, "serve=") == 0) {
+		if (strcmp(value, "auto") == 0)
+			o->serve = PT_SERVE_AUTO;
+		else if (strcmp(value, "stream") == 0)
+			o->serve = PT_SERVE_STREAM;
+		else if (strcmp(value, "cache") == 0)
+			o->serve = PT_SERVE_CACHE;
+		else
+			return pt_fail(EINVAL, "serve=%s: use auto, stream or cache", value);
 		return 0;
 	}
+	if (strcmp(name, "cache_size=") == 0)
+		return bytes_set(name, value, &o->cache_size);
+	if (strcmp(name, "cache_min=") == 0)
+		return bytes_set(name, value, &o->cache_min);
+	if (!value[0])
+		return 0;
 	if (strcmp(name, "uid=") == 0) {
 		o->set_uid = true;
 		return number(name, value, 10, UINT32_MAX - 1, &o->uid);
@@ -169,14 +192,13 @@ static void usage(void)
 	const struct pt_fs_option *t;
 
 	printf("usage: ptiofs STORE MOUNTPOINT [-f] [-d] [-o option,...]\n\n"
-	       "Shows the tensors of a store as files. STORE is a directory (/path, ./path or dir:path), mem:SIZE,\n"
-	       "or a ptiod (ptio://HOST:PORT[,HOST:PORT]).\n\n"
+	       "Shows the tensors of a store as files. STORE is a directory (/path, ./path or dir:path) or mem:SIZE.\n\n"
 	       "    -f               stay in the foreground\n"
 	       "    -d               log every request (implies -f)\n"
 	       "    -h, -V           this text, the version\n\n"
 	       "options (-o), and the environment variables that set them:\n");
 	for (t = pt_fs_option_table; t->name; t++)
-		printf("    %-13s %-17s %s%s%s%s\n", t->name, t->env, t->help, t->value[0] ? " (default: " : "", t->value, t->value[0] ? ")" : "");
+		printf("    %-12s %-17s %s%s%s%s\n", t->name, t->env, t->help, t->value[0] ? " (default: " : "", t->value, t->value[0] ? ")" : "");
 	printf("\nUnmount with: fusermount3 -u MOUNTPOINT\n");
 }
 
@@ -247,9 +269,6 @@ static int process(void *data, const char *arg, int key, struct fuse_args *out)
 	case KEY_ALLOW_OTHER:
 		o->allow_other = true;
 		return 0;
-	case KEY_TLS:
-		o->tls = true;
-		return 0;
 	case KEY_VALUE:
 		return value_set(p, arg);
 	case KEY_IGNORE:
@@ -280,7 +299,7 @@ static int from_environment(struct pt_fs_options *o)
 
 int pt_fs_options_parse(struct fuse_args *args, struct pt_fs_options *ret_options)
 {
-	struct pt_fs_options o = { .bare = PT_FORMAT_PT, .verify = PT_VERIFY_TOUCH, .create = true, .gc = true };
+	struct pt_fs_options o = { .bare = PT_FORMAT_PT, .verify = PT_VERIFY_TOUCH, .create = true, .gc = true, .cache_size = memory_bytes() / 4, .cache_min = PT_VCACHE_FILE_MIN };
 	struct parse p = { &o, 0 };
 	int rc;
 
@@ -302,6 +321,5 @@ void pt_fs_options_done(struct pt_fs_options *options)
 {
 	free(options->store);
 	free(options->mountpoint);
-	free(options->secret_file);
-	options->store = options->mountpoint = options->secret_file = NULL;
+	options->store = options->mountpoint = NULL;
 }

@@ -16,6 +16,9 @@ struct pt_fs_option {
 	const char *help;
 };
 
+/* How large views are served: docs/PERFORMANCE.md. */
+enum pt_serve_way { PT_SERVE_AUTO, PT_SERVE_STREAM, PT_SERVE_CACHE };
+
 struct pt_fs_options {
 	char *store;                    /* URI */
 	char *mountpoint;
@@ -23,13 +26,13 @@ struct pt_fs_options {
 	bool list_all;
 	enum pt_verify verify;
 	enum pt_split split;
+	enum pt_serve_way serve;
+	uint64_t cache_size;            /* bytes */
+	uint64_t cache_min;             /* bytes */
 	bool read_only, allow_other, force, create, gc;
 	bool set_uid, set_gid;
 	uint32_t uid, gid;
 	uint32_t umask;
-	char *secret_file;              /* absolute, or NULL */
-	bool tls;
-	uint32_t timeout_s;             /* 0: the default */
 	bool foreground, debug;
 };
 

@@ -29,6 +29,7 @@ static void fs_init(void *userdata, struct fuse_conn_info *conn)
 	/* With the writeback cache RENAME would overtake the data; splice costs more than it saves at these sizes. */
 	conn->want &= ~(unsigned)(FUSE_CAP_WRITEBACK_CACHE | FUSE_CAP_SPLICE_READ | FUSE_CAP_SPLICE_WRITE | FUSE_CAP_SPLICE_MOVE |
 				  FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO | FUSE_CAP_FLOCK_LOCKS | FUSE_CAP_POSIX_LOCKS);
+	pt_fs_cached_init(fs, conn);
 	conn->want |= conn->capable & (FUSE_CAP_ATOMIC_O_TRUNC | FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_ASYNC_READ);
 }
 
@@ -126,8 +127,7 @@ void pt_fs_read_ahead_set(struct pt_fs *fs)
 static int store_open(struct pt_fs *fs)
 {
 	const struct pt_fs_options *o = fs->options;
-	struct pt_store_options so = { .read_only = o->read_only, .create = o->create && !o->read_only, .force = o->force,
-				      .secret_file = o->secret_file, .tls = o->tls, .timeout_ns = o->timeout_s * INT64_C(1000000000) };
+	struct pt_store_options so = { .read_only = o->read_only, .create = o->create && !o->read_only, .force = o->force };
 	struct pt_repo_options ro = { .verify = o->verify };
 	struct pt_store *store;
 	const char *dir;
@@ -241,6 +241,8 @@ int pt_fs_run(const struct pt_fs_options *options, struct fuse_args *args, void 
 	if (rc == 0)
 		rc = pt_fs_table_init(fs);
 	if (rc == 0)
+		rc = pt_fs_cached_start(fs);
+	if (rc == 0)
 		rc = pt_fs_gc_start(fs);
 	if (rc == 0)
 		rc = serve(fs, ready, ctx);
@@ -248,6 +250,7 @@ int pt_fs_run(const struct pt_fs_options *options, struct fuse_args *args, void 
 		fuse_session_destroy(fs->session);
 	pt_fs_gc_stop(fs);
 	pt_fs_handles_close(fs);
+	pt_fs_cached_stop(fs);
 	pt_fs_intents_done(fs);
 	pt_fs_table_done(fs);
 	pt_fs_errors_done(fs);

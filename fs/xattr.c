@@ -87,6 +87,7 @@ static int value_told(struct pt_fs *fs, struct pt_fs_inode *i, const char *what,
 	const struct pt_dtype_info *d;
 	struct pt_layout layout = { 0 };
 	struct pt_manifest *m;
+	uint64_t filled, size;
 	struct pt_view *v;
 	uint32_t a;
 	int rc;
@@ -95,6 +96,12 @@ static int value_told(struct pt_fs *fs, struct pt_fs_inode *i, const char *what,
 		if (!pt_fs_errors_last(fs, pt_fs_ino(i->node, i->dir, i->name), text, sizeof(text)))
 			return -ENODATA;
 		pt_buf_append_str(out, text);
+		return 0;
+	}
+	if (strcmp(what, "cached") == 0) {
+		if (!pt_fs_cached_progress(fs, i, &filled, &size))
+			return -ENODATA;
+		pt_buf_printf(out, "%llu/%llu", (unsigned long long)filled, (unsigned long long)size);
 		return 0;
 	}
 	rc = view_of(fs, i, &v);
@@ -176,7 +183,7 @@ static void reply_value(fuse_req_t req, const struct pt_buf *value, size_t size)
 void pt_fs_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 {
 	struct pt_fs *fs = pt_fs_of(req);
-	struct pt_fs_inode *i = pt_fs_inode(fs, ino);
+	struct pt_fs_inode *i = pt_fs_origin(pt_fs_inode(fs, ino));
 	struct pt_buf value = PT_BUF_INIT;
 	int rc;
 
@@ -213,7 +220,7 @@ static bool listed_before(const struct pt_buf *names, const char *name)
 void pt_fs_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
 {
 	struct pt_fs *fs = pt_fs_of(req);
-	struct pt_fs_inode *i = pt_fs_inode(fs, ino);
+	struct pt_fs_inode *i = pt_fs_origin(pt_fs_inode(fs, ino));
 	struct pt_buf names = PT_BUF_INIT, value = PT_BUF_INIT;
 	struct pt_node n;
 	uint32_t x;
@@ -331,7 +338,7 @@ static int told_set(struct pt_fs *fs, struct pt_fs_inode *i, const char *name, c
 void pt_fs_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *value, size_t size, int flags)
 {
 	struct pt_fs *fs = pt_fs_of(req);
-	struct pt_fs_inode *i = pt_fs_inode(fs, ino);
+	struct pt_fs_inode *i = pt_fs_origin(pt_fs_inode(fs, ino));
 	int rc = -EOPNOTSUPP;
 
 	pt_fail_clear();
@@ -349,7 +356,7 @@ void pt_fs_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char
 void pt_fs_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name)
 {
 	struct pt_fs *fs = pt_fs_of(req);
-	struct pt_fs_inode *i = pt_fs_inode(fs, ino);
+	struct pt_fs_inode *i = pt_fs_origin(pt_fs_inode(fs, ino));
 	int rc = -ENODATA;
 
 	pt_fail_clear();

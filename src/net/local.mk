@@ -4,7 +4,6 @@ libptio_core_la_SOURCES += \
 	src/net/auth.c src/net/auth.h \
 	src/net/client.c src/net/client.h \
 	src/net/client_conn.c src/net/client_int.h \
-	src/net/rdma_plan.c src/net/rdma_plan.h \
 	src/net/stream.c src/net/stream.h \
 	src/net/tls.c src/net/tls.h \
 	src/net/wire.c src/net/wire.h

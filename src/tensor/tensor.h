@@ -85,6 +85,8 @@ struct pt_vfile;
 int pt_vfile_create(struct pt_view *v, enum pt_format format, const char *name, struct pt_vfile **ret_f);
 void pt_vfile_free(struct pt_vfile *f);
 uint64_t pt_vfile_size(const struct pt_vfile *f);
+/* Where in the file the payload begins; the size when it has none. */
+uint64_t pt_vfile_payload_off(const struct pt_vfile *f);
 struct pt_view *pt_vfile_view(const struct pt_vfile *f);
 /* File bytes; the view is pinned by the caller. Bytes read (short only at the end) or -errno. Thread-safe. */
 int64_t pt_vfile_read(struct pt_vfile *f, void *buf, uint64_t len, uint64_t off);

@@ -59,6 +59,16 @@ uint64_t pt_vfile_size(const struct pt_vfile *f)
 	return f->served.size;
 }
 
+uint64_t pt_vfile_payload_off(const struct pt_vfile *f)
+{
+	size_t s;
+
+	for (s = 0; s < f->served.segment_count; s++)
+		if (f->served.segments[s].tensor >= 0)
+			return f->served.segments[s].off;
+	return f->served.size;
+}
+
 struct pt_view *pt_vfile_view(const struct pt_vfile *f)
 {
 	return f->view;

@@ -1,0 +1,406 @@
+/* fs/cached.c - how views are served: streamed, or from memory (cache/), by the kernel itself where it can (docs/PERFORMANCE.md "Which way a view is served").
+ *
+ * A view that is whole in memory has a second node, of kind PT_FS_WHOLE, whose opens are all passed through to its file in memory: the kernel wants every open of
+ * a node to be of one sort. Its origin is the view's own node; attributes and writes go there. OPEN of the origin is ESTALE then, and the look-up
+ * that follows finds the whole one. Should the file be evicted between the two, the whole node is served as the origin would be (`plain`), and stays so until these are closed. */
+#include "config.h"
+
+#include "fs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/log.h"
+
+#define WORKERS_MAX 8
+#define BUFFERS 64                      /* of 1 MiB, for read-ahead of all open files together */
+
+/* ---- what both kinds of views can do ---- */
+
+static int origin_pin(struct pt_fs *fs, struct pt_fs_inode *i)
+{
+	return i->kind == PT_FS_VIEW ? pt_fs_view_pin(fs, i) : pt_fs_many_open(fs, i);
+}
+
+static void origin_unpin(struct pt_fs *fs, struct pt_fs_inode *i)
+{
+	if (i->kind == PT_FS_VIEW)
+		pt_fs_view_unpin(fs, i);
+	else
+		pt_fs_many_release(i);
+}
+
+static int64_t origin_read(struct pt_fs *fs, struct pt_fs_inode *i, void *buf, uint64_t len, uint64_t off)
+{
+	return i->kind == PT_FS_VIEW ? pt_fs_view_read(fs, i, buf, len, off) : pt_fs_many_read(i, buf, len, off);
+}
+
+static uint64_t origin_size(struct pt_fs_inode *i)
+{
+	struct stat st = { 0 };
+
+	if (i->kind == PT_FS_MANY) {
+		pt_fs_many_stat(i, &st);
+		return (uint64_t)st.st_size;
+	}
+	return i->view.size;
+}
+
+/* Pinned: where the payload's chunks begin. */
+static uint64_t origin_align(const struct pt_fs_inode *i)
+{
+	return i->kind == PT_FS_VIEW ? pt_vfile_payload_off(i->view.file) % PT_BUFFER_BYTES : 0;
+}
+
+/* Every spelling of one view shares its file; the stamp tells revision, box and axes. */
+static void key_of(const struct pt_fs *fs, const struct pt_fs_inode *i, struct pt_vcache_key *ret_key)
+{
+	enum pt_format format = PT_FORMAT_COUNT;
+	struct pt_request req;
+
+	memset(ret_key, 0, sizeof(*ret_key));
+	ret_key->word[0] = (uint64_t)i->kind;
+	ret_key->word[1] = i->node;
+	ret_key->word[2] = i->stamp;
+	if (i->kind == PT_FS_MANY)
+		ret_key->word[3] = pt_fs_ino(i->node, i->dir, i->name);
+	else if (pt_tree_view_parse(i->dir, i->name, &req, &format) == 0)
+		ret_key->word[3] = (uint64_t)(format == PT_FORMAT_COUNT ? fs->options->bare : format);
+}
+
+static bool large(const struct pt_fs *fs, struct pt_fs_inode *i)
+{
+	return (i->kind == PT_FS_VIEW || i->kind == PT_FS_MANY) && i->stamp != PT_FS_STAMP_NONE && origin_size(i) >= fs->options->cache_min &&
+	       origin_size(i);
+}
+
+/* ---- starting and ending ---- */
+
+int pt_fs_cached_start(struct pt_fs *fs)
+{
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	int rc;
+
+	rc = pt_workers_create(cpus < 2 ? 2 : cpus > WORKERS_MAX ? WORKERS_MAX : (uint32_t)cpus, &fs->workers);
+	if (rc == 0)
+		rc = pt_buffers_init(&fs->buffers, BUFFERS);
+	if (rc == 0)
+		rc = pt_vcache_create(fs->options->serve == PT_SERVE_STREAM ? 0 : fs->options->cache_size, fs->workers, &fs->cache);
+	return rc;
+}
+
+void pt_fs_cached_stop(struct pt_fs *fs)
+{
+	pt_workers_stop(fs->workers);
+	pt_vcache_free(fs->cache);
+	fs->cache = NULL;
+	pt_buffers_done(&fs->buffers);
+	pt_workers_free(fs->workers);
+	fs->workers = NULL;
+}
+
+void pt_fs_cached_init(struct pt_fs *fs, struct fuse_conn_info *conn)
+{
+	(void)fs;
+	(void)conn;
+#ifdef HAVE_FUSE_PASSTHROUGH
+	if (conn->capable & FUSE_CAP_DIRECT_IO_ALLOW_MMAP) {
+		conn->want |= FUSE_CAP_DIRECT_IO_ALLOW_MMAP;
+		fs->direct_mmap = true;
+	}
+	if (conn->capable & FUSE_CAP_PASSTHROUGH && pt_vcache_enabled(fs->cache)) {
+		conn->want |= FUSE_CAP_PASSTHROUGH;
+		atomic_store(&fs->passthrough, true);
+	}
+#endif
+}
+
+/* ---- filling ---- */
+
+struct filling {
+	struct pt_fs *fs;
+	struct pt_fs_inode *inode;      /* a reference and a pin */
+};
+
+static int64_t filling_read(void *ctx, void *buf, uint64_t len, uint64_t off)
+{
+	struct filling *f = ctx;
+
+	return origin_read(f->fs, f->inode, buf, len, off);
+}
+
+static void filling_release(void *ctx)
+{
+	struct filling *f = ctx;
+
+	origin_unpin(f->fs, f->inode);
+	pt_fs_inode_unref(f->fs, f->inode);
+	free(f);
+}
+
+/* i is pinned by the caller. NULL: no room. */
+static struct pt_vcache_file *fill(struct pt_fs *fs, struct pt_fs_inode *i, const struct pt_vcache_key *key)
+{
+	struct pt_vcache_source source = { .read = filling_read, .release = filling_release };
+	struct pt_vcache_file *file;
+	struct filling *f;
+	int rc;
+
+	f = pt_malloc(sizeof(*f));
+	if (!f)
+		return NULL;
+	if (origin_pin(fs, i) < 0) {
+		free(f);
+		pt_fail_clear();
+		return NULL;
+	}
+	f->fs = fs;
+	f->inode = pt_fs_inode_ref(fs, i);
+	source.ctx = f;
+	rc = pt_vcache_fill(fs->cache, key, origin_size(i), origin_align(i), &source, &file);
+	if (rc != 0)
+		filling_release(f);
+	pt_fail_clear();
+	return rc < 0 ? NULL : file;
+}
+
+/* ---- opening ---- */
+
+static int64_t ahead_read(void *ctx, void *buf, uint64_t len, uint64_t off)
+{
+	struct pt_fs_handle *h = ctx;
+	struct pt_fs_inode *i = h->inode->kind == PT_FS_WHOLE ? h->inode->origin : h->inode;
+
+	return origin_read(h->fs, i, buf, len, off);
+}
+
+/* Pinned, and not from memory: one pass by direct io with read-ahead, later ones through the kernel's cache. */
+static void stream(struct pt_fs *fs, struct pt_fs_handle *h, struct pt_fs_inode *i, bool again, struct fuse_file_info *fi)
+{
+	fi->keep_cache = 1;
+	if (!fs->direct_mmap || again || fi->flags & O_DIRECT || !large(fs, i))
+		return;
+	fi->keep_cache = 0;
+	fi->direct_io = 1;
+	atomic_fetch_add(&fs->counters.direct_opens, 1);
+	h->fs = fs;
+	if (pt_ahead_create(fs->workers, &fs->buffers, origin_size(i), origin_align(i), ahead_read, h, &h->ahead) < 0)
+		pt_fail_clear();        /* slower */
+}
+
+/* From memory, whole or still being filled, by this process. */
+static void from_memory(struct pt_fs *fs, struct pt_fs_handle *h, struct pt_vcache_file *file, struct fuse_file_info *fi)
+{
+	h->cached = file;
+	fi->direct_io = fs->direct_mmap && !(fi->flags & O_DIRECT);
+	fi->keep_cache = !fi->direct_io;
+}
+
+int pt_fs_cached_open(struct pt_fs *fs, struct pt_fs_handle *h, struct pt_fs_inode *i, struct fuse_file_info *fi)
+{
+	enum pt_serve_way way = fs->options->serve;
+	struct pt_vcache_file *file;
+	struct pt_vcache_key key;
+	uint32_t opens;
+	int rc;
+
+	rc = origin_pin(fs, i);
+	if (rc < 0)
+		return rc;
+	fi->noflush = 1;
+	opens = atomic_fetch_add(&i->opens, 1) + 1;
+	if (!large(fs, i) || !pt_vcache_enabled(fs->cache)) {
+		stream(fs, h, i, opens > 1 && way != PT_SERVE_STREAM, fi);
+		return 0;
+	}
+	key_of(fs, i, &key);
+	file = pt_vcache_find(fs->cache, &key, false);
+	if (file && atomic_load(&fs->passthrough)) {    /* its whole node is to be opened */
+		pt_vcache_put(fs->cache, file);
+		origin_unpin(fs, i);
+		return -ESTALE;
+	}
+	if (!file && (way == PT_SERVE_CACHE || (opens > 1 && atomic_load(&fs->passthrough))))
+		file = fill(fs, i, &key);
+	if (file)
+		from_memory(fs, h, file, fi);
+	else
+		stream(fs, h, i, opens > 1, fi);
+	return 0;
+}
+
+/* Registers the file with the kernel, once for all opens of the node. */
+static int pass_locked(fuse_req_t req, struct pt_fs_inode *whole, int fd, struct fuse_file_info *fi)
+{
+#ifdef HAVE_FUSE_PASSTHROUGH
+	if (!whole->passes) {
+		whole->backing_id = fuse_passthrough_open(req, fd);
+		if (whole->backing_id <= 0)
+			return -EOPNOTSUPP;
+	}
+	whole->passes++;
+	fi->backing_id = whole->backing_id;
+	return 0;
+#else
+	(void)req;
+	(void)whole;
+	(void)fd;
+	(void)fi;
+	return -EOPNOTSUPP;
+#endif
+}
+
+int pt_fs_whole_open(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h, struct fuse_file_info *fi)
+{
+	struct pt_fs_inode *whole = h->inode, *origin = whole->origin;
+	struct pt_vcache_file *file;
+	struct pt_vcache_key key;
+	int rc;
+
+	rc = origin_pin(fs, origin);
+	if (rc < 0)
+		return rc;
+	fi->noflush = 1;
+	key_of(fs, origin, &key);
+	file = pt_vcache_find(fs->cache, &key, true);
+	pthread_mutex_lock(&whole->lock);
+	rc = file && !whole->plain && atomic_load(&fs->passthrough) ? pass_locked(req, whole, pt_vcache_file_fd(file), fi) : -EAGAIN;
+	if (rc < 0)
+		whole->plain++;
+	h->passed = rc == 0;
+	pthread_mutex_unlock(&whole->lock);
+	if (rc == -EOPNOTSUPP) {
+		pt_log(PT_LOG_WARN, "the kernel refuses to pass reads through (it needs CAP_SYS_ADMIN): views in memory are served by ptiofs itself");
+		atomic_store(&fs->passthrough, false);
+	}
+	if (rc == 0) {
+		h->cached = file;
+		atomic_fetch_add(&fs->counters.passed_opens, 1);
+	} else if (file) {
+		from_memory(fs, h, file, fi);
+	} else {
+		stream(fs, h, origin, false, fi);
+	}
+	return 0;
+}
+
+void pt_fs_cached_release(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h)
+{
+	struct pt_fs_inode *i = h->inode;
+
+	pt_ahead_close(h->ahead);
+	h->ahead = NULL;
+	if (i->kind == PT_FS_WHOLE) {
+		pthread_mutex_lock(&i->lock);
+		if (!h->passed)
+			i->plain--;
+#ifdef HAVE_FUSE_PASSTHROUGH
+		else if (--i->passes == 0 && req)
+			fuse_passthrough_close(req, i->backing_id);
+#endif
+		pthread_mutex_unlock(&i->lock);
+	}
+	(void)req;
+	pt_vcache_put(fs->cache, h->cached);
+	h->cached = NULL;
+	origin_unpin(fs, i->kind == PT_FS_WHOLE ? i->origin : i);
+}
+
+struct pt_fs_inode *pt_fs_whole_prefer(struct pt_fs *fs, struct pt_fs_inode *i)
+{
+	struct pt_vcache_file *file;
+	struct pt_vcache_key key;
+	struct pt_fs_inode *whole;
+
+	if (!atomic_load(&fs->passthrough) || !large(fs, i))
+		return i;
+	key_of(fs, i, &key);
+	file = pt_vcache_find(fs->cache, &key, false);
+	if (!file)
+		return i;
+	if (pt_fs_inode_get(fs, PT_FS_WHOLE, i->node, i->dir, i->name, i->stamp, &whole) < 0) {
+		pt_fail_clear();
+		whole = i;
+	} else {
+		pthread_mutex_lock(&whole->lock);
+		if (!whole->origin)
+			whole->origin = pt_fs_inode_ref(fs, i);
+		pthread_mutex_unlock(&whole->lock);
+		pt_fs_inode_unref(fs, i);
+	}
+	pt_vcache_put(fs->cache, file);
+	return whole;
+}
+
+bool pt_fs_cached_progress(struct pt_fs *fs, struct pt_fs_inode *i, uint64_t *ret_filled, uint64_t *ret_size)
+{
+	struct pt_vcache_key key;
+
+	if (!large(fs, i) || !pt_vcache_enabled(fs->cache))
+		return false;
+	key_of(fs, i, &key);
+	*ret_size = origin_size(i);
+	*ret_filled = pt_vcache_progress(fs->cache, &key);
+	return true;
+}
+
+/* ---- reading ---- */
+
+bool pt_fs_cached_reply(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h, size_t size, uint64_t off)
+{
+	struct pt_fs_inode *i = h->inode->kind == PT_FS_WHOLE ? h->inode->origin : h->inode;
+	uint64_t total = origin_size(i);
+	struct pt_ahead_lease lease;
+	const void *data;
+
+	if (off >= total)
+		return false;
+	if (size > total - off)
+		size = (size_t)(total - off);
+	if (h->cached && pt_vcache_file_get(fs->cache, h->cached, off, size, &data) == 0) {
+		atomic_fetch_add(&fs->counters.read_bytes, size);
+		fuse_reply_buf(req, data, size);
+		return true;
+	}
+	if (!h->ahead || !pt_ahead_get(h->ahead, off, size, &lease))
+		return false;
+	atomic_fetch_add(&fs->counters.read_bytes, size);
+	atomic_fetch_add(&fs->counters.ahead_bytes, size);
+	fuse_reply_iov(req, lease.iov, lease.iov_count);
+	pt_ahead_put(&lease);
+	return true;
+}
+
+int64_t pt_fs_cached_read(struct pt_fs *fs, struct pt_fs_inode *i, void *buf, uint64_t len, uint64_t off)
+{
+	return origin_read(fs, i->kind == PT_FS_WHOLE ? i->origin : i, buf, len, off);
+}
+
+int pt_fs_cached_text(struct pt_fs *fs, void (*metric)(struct pt_buf *out, const char *name, const char *type, const char *help, uint64_t value),
+		      struct pt_buf *out)
+{
+	struct pt_vcache_stats s;
+
+	pt_vcache_stats(fs->cache, &s);
+	metric(out, "fs_direct_opens_total", "counter", "Opens of views that are streamed by direct io.", atomic_load(&fs->counters.direct_opens));
+	metric(out, "fs_passed_opens_total", "counter", "Opens of views that the kernel reads and maps from memory by itself.",
+	       atomic_load(&fs->counters.passed_opens));
+	metric(out, "fs_ahead_bytes_total", "counter", "Bytes answered from what was read ahead.", atomic_load(&fs->counters.ahead_bytes));
+	metric(out, "cache_limit_bytes", "gauge", "Memory that views may take.", s.limit);
+	metric(out, "cache_used_bytes", "gauge", "Memory that views take.", s.used);
+	metric(out, "cache_files", "gauge", "Views in memory.", s.files);
+	metric(out, "cache_filling", "gauge", "Views being filled.", s.filling);
+	metric(out, "cache_hits_total", "counter", "Opens of views whose whole node was found in memory.", s.hits);
+	metric(out, "cache_misses_total", "counter", "Those that were evicted just before.", s.misses);
+	metric(out, "cache_fills_total", "counter", "Views that became whole in memory.", s.fills);
+	metric(out, "cache_filled_bytes_total", "counter", "Bytes read to fill views.", s.filled_bytes);
+	metric(out, "cache_failed_total", "counter", "Fillings that failed.", s.fills_failed);
+	metric(out, "cache_evictions_total", "counter", "Views dropped to make room.", s.evictions);
+	metric(out, "cache_refused_total", "counter", "Views for which there was no room.", s.refused);
+	return 0;
+}

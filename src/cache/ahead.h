@@ -1,0 +1,38 @@
+/* cache/ahead.h - reading ahead of a sequential reader: the next windows of its file are fetched by other threads while it takes the last one.
+ *
+ * Begins with the second request in a row; how far it goes doubles whenever the reader had to wait, up to PT_AHEAD_SLOTS windows. A request that is not
+ * the next one drops what was fetched. Replies are made in place from the windows. Thread-safe. */
+#ifndef PT_CACHE_AHEAD_H
+#define PT_CACHE_AHEAD_H
+
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include "cache/memory.h"
+#include "cache/work.h"
+
+#define PT_AHEAD_SLOTS 8
+
+struct pt_ahead;
+
+/* All of len, or -errno. */
+typedef int64_t pt_ahead_read_fn(void *ctx, void *buf, uint64_t len, uint64_t off);
+
+/* read is called by the workers until close. align: where windows begin, modulo their size. -ENOMEM. */
+int pt_ahead_create(struct pt_workers *workers, struct pt_buffers *buffers, uint64_t size, uint64_t align, pt_ahead_read_fn *read, void *ctx,
+		    struct pt_ahead **ret_ahead);
+/* Waits for reads under way; read is not called any more. Leases stay good. */
+void pt_ahead_close(struct pt_ahead *a);
+
+struct pt_ahead_lease {
+	struct pt_ahead *ahead;         /* referenced */
+	uint32_t slots;                 /* bits: in use by this lease */
+	int iov_count;
+	struct iovec iov[2];            /* the bytes that were asked for */
+};
+
+/* 1: the bytes are in the lease, to be given back; 0: they were not fetched ahead, read them (off + len is within the file). */
+int pt_ahead_get(struct pt_ahead *a, uint64_t off, uint64_t len, struct pt_ahead_lease *ret_lease);
+void pt_ahead_put(struct pt_ahead_lease *lease);
+
+#endif

@@ -1,0 +1,63 @@
+/* cache/cache.h - materialised views: whole files in memory, filled once from their source, shared by all who read them.
+ *
+ * A file is filled piece by piece by a few threads, and by readers that come first. When whole, its descriptor can be handed to the kernel; its size
+ * is exactly that of the view. Files nobody holds are evicted, the least recently used first, by closing them: their bytes are never changed, cut
+ * or used again, for a map may outlive all that this process knows of it. Thread-safe. */
+#ifndef PT_CACHE_CACHE_H
+#define PT_CACHE_CACHE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cache/memory.h"
+#include "cache/work.h"
+
+struct pt_vcache;
+struct pt_vcache_file;
+
+#define PT_VCACHE_PIECE ((uint64_t)4 << 20)
+#define PT_VCACHE_FILE_MIN ((uint64_t)4 << 20)   /* smaller views are not worth a descriptor and a huge page */
+
+struct pt_vcache_key {
+	uint64_t word[4];               /* what the bytes are a function of */
+};
+
+/* Where a file's bytes come from; calls from several threads. */
+struct pt_vcache_source {
+	int64_t (*read)(void *ctx, void *buf, uint64_t len, uint64_t off);      /* bytes read: all of len, or -errno */
+	void (*release)(void *ctx);     /* once, when nothing will be read any more, in any thread; no lock of the cache is held */
+	void *ctx;
+};
+
+struct pt_vcache_stats {
+	uint64_t limit, used;           /* bytes; used: of live files, rounded to huge pages */
+	uint64_t files, filling;
+	uint64_t hits, misses, fills, fills_failed, evictions, refused;         /* counts since the start. refused: no room */
+	uint64_t filled_bytes;
+};
+
+/* limit 0: nothing is ever cached. Workers are the caller's, and stopped before pt_vcache_free. -ENOMEM. */
+int pt_vcache_create(uint64_t limit, struct pt_workers *workers, struct pt_vcache **ret_cache);
+void pt_vcache_free(struct pt_vcache *c);                                 /* all files have been put back; NULL is fine */
+const char *pt_vcache_memory(const struct pt_vcache *c);
+uint64_t pt_vcache_limit(const struct pt_vcache *c);                     /* bytes */
+bool pt_vcache_enabled(const struct pt_vcache *c);
+
+/* A whole file of this key, held; NULL: none. Counts as a hit only with `use`. */
+struct pt_vcache_file *pt_vcache_find(struct pt_vcache *c, const struct pt_vcache_key *key, bool use);
+/* The file of this key, held, whole or being filled; if there is none, one is made and its filling begins. 0: *source was taken (its release comes later, perhaps before this
+ * returns); 1: it was there, *source was not taken. -ENOSPC: there is no room now. -EOPNOTSUPP: there is no cache.
+ * align: where in the file the payload's chunks begin, less than a piece: pieces are cut there. */
+int pt_vcache_fill(struct pt_vcache *c, const struct pt_vcache_key *key, uint64_t size, uint64_t align, const struct pt_vcache_source *source,
+		  struct pt_vcache_file **ret_file);
+void pt_vcache_put(struct pt_vcache *c, struct pt_vcache_file *f);         /* NULL is fine */
+/* Bytes that are there of this key; 0: none. */
+uint64_t pt_vcache_progress(struct pt_vcache *c, const struct pt_vcache_key *key);
+bool pt_vcache_file_whole(const struct pt_vcache_file *f);
+int pt_vcache_file_fd(const struct pt_vcache_file *f);                    /* of a whole file; the cache's */
+uint64_t pt_vcache_file_filled(struct pt_vcache *c, const struct pt_vcache_file *f);   /* bytes */
+/* Bytes [off, off+len) in place, valid while the file is held; pieces that are missing are filled first. 0; -EINVAL beyond the end; -EAGAIN: filling has failed, read the source. */
+int pt_vcache_file_get(struct pt_vcache *c, struct pt_vcache_file *f, uint64_t off, uint64_t len, const void **ret_data);
+void pt_vcache_stats(struct pt_vcache *c, struct pt_vcache_stats *ret_stats);
+
+#endif

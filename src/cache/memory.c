@@ -1,0 +1,167 @@
+/* cache/memory.c - files and buffers in huge pages. */
+#include "cache/memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <linux/mount.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+/* As system calls, for the C library has them only since 2.36. */
+static int tmpfs_mount(uint64_t limit, bool huge)
+{
+	char size[32];
+	int fs, fd = -1;
+
+	fs = (int)syscall(SYS_fsopen, "tmpfs", FSOPEN_CLOEXEC);
+	if (fs < 0)
+		return -1;
+	snprintf(size, sizeof(size), "%" PRIu64, limit);
+	if (syscall(SYS_fsconfig, fs, FSCONFIG_SET_STRING, "size", size, 0) == 0 &&
+	    syscall(SYS_fsconfig, fs, FSCONFIG_SET_STRING, "mode", "700", 0) == 0 &&
+	    (!huge || syscall(SYS_fsconfig, fs, FSCONFIG_SET_STRING, "huge", "always", 0) == 0) &&
+	    syscall(SYS_fsconfig, fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) == 0)
+		fd = (int)syscall(SYS_fsmount, fs, FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC | MOUNT_ATTR_NOATIME);
+	close(fs);
+	return fd;
+}
+
+void pt_memory_open(struct pt_memory *m, uint64_t limit)
+{
+	int fd;
+
+	*m = (struct pt_memory){ .kind = PT_MEMORY_NONE, .mount = -1 };
+	if (!limit)
+		return;
+	m->huge = true;
+	m->mount = tmpfs_mount(limit, true);
+	if (m->mount < 0) {
+		m->huge = false;
+		m->mount = tmpfs_mount(limit, false);
+	}
+	if (m->mount >= 0) {
+		m->kind = PT_MEMORY_TMPFS;
+		return;
+	}
+	fd = memfd_create("ptio", MFD_CLOEXEC);
+	if (fd >= 0) {
+		m->kind = PT_MEMORY_MEMFD;
+		close(fd);
+	}
+}
+
+void pt_memory_close(struct pt_memory *m)
+{
+	if (m->mount >= 0)
+		close(m->mount);
+	m->mount = -1;
+	m->kind = PT_MEMORY_NONE;
+}
+
+int pt_memory_file(struct pt_memory *m, uint64_t bytes)
+{
+	int fd = -1;
+
+	if (m->kind == PT_MEMORY_TMPFS)
+		fd = openat(m->mount, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	else if (m->kind == PT_MEMORY_MEMFD)
+		fd = memfd_create("ptio", MFD_CLOEXEC);
+	else
+		return -EOPNOTSUPP;
+	if (fd < 0)
+		return pt_fail(errno, "cannot make a file in memory: %s", strerror(errno));
+	if (ftruncate(fd, (off_t)bytes) < 0) {
+		int rc = pt_fail(errno, "cannot size a file in memory: %s", strerror(errno));
+
+		close(fd);
+		return rc;
+	}
+	return fd;
+}
+
+uint64_t pt_memory_free(const struct pt_memory *m)
+{
+	struct statfs s;
+
+	if (m->kind != PT_MEMORY_TMPFS || fstatfs(m->mount, &s) < 0)
+		return UINT64_MAX;
+	return (uint64_t)s.f_bavail * (uint64_t)s.f_bsize;
+}
+
+const char *pt_memory_name(const struct pt_memory *m)
+{
+	if (m->kind == PT_MEMORY_TMPFS)
+		return m->huge ? "tmpfs with huge pages" : "tmpfs";
+	return m->kind == PT_MEMORY_MEMFD ? "memfd" : "none";
+}
+
+int pt_buffers_init(struct pt_buffers *b, uint32_t max)
+{
+	memset(b, 0, sizeof(*b));
+	b->free = pt_calloc(max, sizeof(*b->free));
+	b->slab = pt_calloc(max / 2 + 1, sizeof(*b->slab));
+	if (!b->free || !b->slab) {
+		free(b->free);
+		free(b->slab);
+		memset(b, 0, sizeof(*b));
+		return pt_fail_nomem();
+	}
+	b->max = max;
+	pthread_mutex_init(&b->lock, NULL);
+	return 0;
+}
+
+void pt_buffers_done(struct pt_buffers *b)
+{
+	if (!b->free)
+		return;
+	while (b->slab_count)
+		free(b->slab[--b->slab_count]);
+	free(b->free);
+	free(b->slab);
+	pthread_mutex_destroy(&b->lock);
+	memset(b, 0, sizeof(*b));
+}
+
+static void more_locked(struct pt_buffers *b)
+{
+	void *slab;
+
+	if (b->made + 2 > b->max || posix_memalign(&slab, PT_MEMORY_HUGE, PT_MEMORY_HUGE))
+		return;
+	madvise(slab, PT_MEMORY_HUGE, MADV_HUGEPAGE);
+	b->slab[b->slab_count++] = slab;
+	b->free[b->free_count++] = slab;
+	b->free[b->free_count++] = (char *)slab + PT_BUFFER_BYTES;
+	b->made += 2;
+}
+
+void *pt_buffers_get(struct pt_buffers *b)
+{
+	void *buffer = NULL;
+
+	pthread_mutex_lock(&b->lock);
+	if (!b->free_count)
+		more_locked(b);
+	if (b->free_count)
+		buffer = b->free[--b->free_count];
+	pthread_mutex_unlock(&b->lock);
+	return buffer;
+}
+
+void pt_buffers_put(struct pt_buffers *b, void *buffer)
+{
+	pthread_mutex_lock(&b->lock);
+	b->free[b->free_count++] = buffer;
+	pthread_mutex_unlock(&b->lock);
+}

@@ -1,0 +1,46 @@
+/* cache/memory.h - where materialised views and reply buffers live: files in memory, with huge pages where the kernel gives them.
+ *
+ * A private tmpfs (a mount that is attached nowhere) of the cache's size, with huge=always; without the right to mount, memfds; in both a file's memory
+ * comes back when its last descriptor and map are gone. */
+#ifndef PT_CACHE_MEMORY_H
+#define PT_CACHE_MEMORY_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum pt_memory_kind { PT_MEMORY_NONE, PT_MEMORY_MEMFD, PT_MEMORY_TMPFS };
+
+struct pt_memory {
+	enum pt_memory_kind kind;
+	bool huge;
+	int mount;                      /* TMPFS: the mount's descriptor; else -1 */
+};
+
+#define PT_MEMORY_HUGE ((uint64_t)2 << 20)
+
+/* limit: bytes of all files. Never fails: kind says what there is. */
+void pt_memory_open(struct pt_memory *m, uint64_t limit);
+void pt_memory_close(struct pt_memory *m);
+/* An empty file of `bytes` bytes: a descriptor, already unlinked. -ENOSPC, -EMFILE, -EOPNOTSUPP (kind NONE). */
+int pt_memory_file(struct pt_memory *m, uint64_t bytes);
+/* Bytes that new files could take; UINT64_MAX where only the caller's own account bounds it. */
+uint64_t pt_memory_free(const struct pt_memory *m);
+const char *pt_memory_name(const struct pt_memory *m);                  /* "tmpfs with huge pages", ... */
+
+/* ---- reply buffers of PT_BUFFER_BYTES, page-aligned, from huge pages, kept for use again ---- */
+#define PT_BUFFER_BYTES ((uint64_t)1 << 20)
+
+struct pt_buffers {
+	pthread_mutex_t lock;           /* the rest */
+	uint32_t made, max, free_count, slab_count;
+	void **free;
+	void **slab;                    /* of two buffers each */
+};
+
+int pt_buffers_init(struct pt_buffers *b, uint32_t max);                /* -ENOMEM */
+void pt_buffers_done(struct pt_buffers *b);                             /* all have been put back */
+void *pt_buffers_get(struct pt_buffers *b);                             /* NULL: all in use, or no memory */
+void pt_buffers_put(struct pt_buffers *b, void *buffer);
+
+#endif

@@ -1,0 +1,145 @@
+/* cache/work.c - threads and their two queues. */
+#include "cache/work.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+struct queue {
+	struct pt_work *first, **end;
+};
+
+struct pt_workers {
+	pthread_mutex_t lock;           /* queues, stop */
+	pthread_cond_t cond;
+	struct queue urgent, other;
+	bool stop;
+	uint32_t count;                 /* running threads */
+	pthread_t thread[];
+};
+
+static struct pt_work *take(struct queue *q)
+{
+	struct pt_work *w = q->first;
+
+	if (w) {
+		q->first = w->next;
+		if (!q->first)
+			q->end = &q->first;
+		w->next = NULL;
+	}
+	return w;
+}
+
+static bool take_back(struct queue *q, struct pt_work *work)
+{
+	struct pt_work **p;
+
+	for (p = &q->first; *p; p = &(*p)->next)
+		if (*p == work) {
+			*p = work->next;
+			if (q->end == &work->next)
+				q->end = p;
+			work->next = NULL;
+			return true;
+		}
+	return false;
+}
+
+static void *worker(void *arg)
+{
+	struct pt_workers *w = arg;
+	struct pt_work *work;
+
+	pthread_mutex_lock(&w->lock);
+	while (!w->stop) {
+		work = take(&w->urgent);
+		if (!work)
+			work = take(&w->other);
+		if (!work) {
+			pthread_cond_wait(&w->cond, &w->lock);
+			continue;
+		}
+		pthread_mutex_unlock(&w->lock);
+		pt_fail_clear();
+		work->run(work);
+		pthread_mutex_lock(&w->lock);
+	}
+	pthread_mutex_unlock(&w->lock);
+	return NULL;
+}
+
+int pt_workers_create(uint32_t threads, struct pt_workers **ret_workers)
+{
+	struct pt_workers *w = pt_calloc(1, sizeof(*w) + threads * sizeof(w->thread[0]));
+	int err;
+
+	if (!w)
+		return pt_fail_nomem();
+	pthread_mutex_init(&w->lock, NULL);
+	pthread_cond_init(&w->cond, NULL);
+	w->urgent.end = &w->urgent.first;
+	w->other.end = &w->other.first;
+	for (; w->count < threads; w->count++) {
+		err = pthread_create(&w->thread[w->count], NULL, worker, w);
+		if (err) {
+			pt_workers_free(w);
+			return pt_fail(err, "cannot start a thread: %s", strerror(err));
+		}
+	}
+	*ret_workers = w;
+	return 0;
+}
+
+void pt_workers_stop(struct pt_workers *w)
+{
+	if (!w)
+		return;
+	pthread_mutex_lock(&w->lock);
+	w->stop = true;
+	pthread_cond_broadcast(&w->cond);
+	pthread_mutex_unlock(&w->lock);
+	while (w->count)
+		pthread_join(w->thread[--w->count], NULL);
+}
+
+void pt_workers_free(struct pt_workers *w)
+{
+	if (!w)
+		return;
+	pt_workers_stop(w);
+	pthread_mutex_destroy(&w->lock);
+	pthread_cond_destroy(&w->cond);
+	free(w);
+}
+
+void pt_workers_add(struct pt_workers *w, struct pt_work *work, bool urgent)
+{
+	struct queue *q = urgent ? &w->urgent : &w->other;
+
+	pthread_mutex_lock(&w->lock);
+	work->next = NULL;
+	*q->end = work;
+	q->end = &work->next;
+	pthread_cond_signal(&w->cond);
+	pthread_mutex_unlock(&w->lock);
+}
+
+bool pt_workers_cancel(struct pt_workers *w, struct pt_work *work)
+{
+	bool found;
+
+	pthread_mutex_lock(&w->lock);
+	found = take_back(&w->urgent, work) || take_back(&w->other, work);
+	pthread_mutex_unlock(&w->lock);
+	return found;
+}
+
+uint32_t pt_workers_count(const struct pt_workers *w)
+{
+	return w->count;
+}

@@ -1,0 +1,196 @@
+"""Large views are served from the store, from memory, or by the kernel itself: the bytes, revisions and maps are the same in each way."""
+import json
+import mmap
+import os
+import threading
+import time
+
+import numpy as np
+import pytest
+
+ROWS = 4096
+
+
+def metrics(mnt):
+    lines = (mnt / ".ptio" / "metrics").read_text().splitlines()
+    return {n: int(v) for n, v in (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))}
+
+
+def passes(mnt):
+    return json.loads((mnt / ".ptio" / "status.json").read_text())["passthrough"]["used"]
+
+
+def array(seed, mib=8):
+    return np.random.default_rng(seed).integers(0, 1 << 30, mib << 18, dtype=np.int32).reshape(ROWS, -1)
+
+
+def save(mnt, key, a):
+    path = mnt.key(key) / "full.npy"
+    with open(path, "wb") as f:
+        np.lib.format.write_array(f, a)
+    return path
+
+
+def warm(path):
+    """Opens until all of it is in memory."""
+    with open(path, "rb"), open(path, "rb"):
+        deadline = time.monotonic() + 60
+        while True:
+            done, size = os.getxattr(path, "user.ptio.cached").decode().split("/")
+            if done == size:
+                return
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
+
+@pytest.fixture(params=["auto", "cache", "stream"])
+def way(request, mounts):
+    return mounts(options=f"serve={request.param},cache_min=4096")
+
+
+def test_every_way_gives_the_same_bytes(way):
+    a = array(1)
+    for r in range(4):
+        d = way.key("w") / f"tp={r}of4,dim=1"
+        d.mkdir()
+        with open(d / "shard.npy", "wb") as f:
+            np.lib.format.write_array(f, np.ascontiguousarray(np.split(a, 4, axis=1)[r]))
+    for _ in range(4):
+        assert (np.load(way / "w/full.npy") == a).all()
+        assert (np.load(way / "w/full.npy", mmap_mode="r") == a).all()
+        assert (np.load(way / "w/tp=1of3,dim=0/shard.npy") == a[ROWS // 3:ROWS * 2 // 3]).all()
+        assert (np.load(way / "w/tp=3of4,dim=1/shard.npy", mmap_mode="r") == np.split(a, 4, axis=1)[3]).all()
+    size = os.path.getsize(way / "w/full.npy")
+    with open(way / "w/full.npy", "rb", buffering=0) as f:
+        assert f.seek(0, 2) == size and f.read(10) == b""
+        assert os.pread(f.fileno(), 100, size - 7) == a.tobytes()[-7:]
+    assert way.errors() == ""
+
+
+def test_reads_at_random_and_in_small_steps(way):
+    a = array(2)
+    path = save(way, "w", a)
+    want = open(path, "rb").read()
+    rng = np.random.default_rng(3)
+    for _ in range(3):
+        with open(path, "rb", buffering=0) as f:
+            for off, n in zip(rng.integers(0, len(want), 50), rng.integers(1, 3 << 20, 50)):
+                assert os.pread(f.fileno(), int(n), int(off)) == want[off:off + n]
+        with open(path, "rb", buffering=0) as f:
+            got = bytearray()
+            while piece := f.read(100_003):
+                got += piece
+            assert bytes(got) == want
+
+
+def test_an_upsert_is_seen_at_once_and_old_readers_keep_theirs(way):
+    a, b = array(4), array(5)
+    path = save(way, "w", a)
+    warm_or_read(path)
+    old = np.load(path, mmap_mode="r")
+    held = open(path, "rb", buffering=0)
+    for i in range(3):
+        save(way, "w", b if i % 2 == 0 else a)
+        want = b if i % 2 == 0 else a
+        assert (np.load(path) == want).all()
+        assert (np.load(path) == want).all()
+        assert (np.load(path, mmap_mode="r") == want).all()
+        assert (old == a).all()
+        assert os.pread(held.fileno(), 1 << 20, 128) == a.tobytes()[:1 << 20]
+    held.close()
+    assert way.errors() == ""
+
+
+def warm_or_read(path):
+    for _ in range(3):
+        with open(path, "rb") as f:
+            while f.read(1 << 20):
+                pass
+
+
+def test_other_sizes_and_shorter_revisions(way):
+    for mib in (8, 5, 9, 1):
+        a = array(mib, mib)
+        path = save(way, "w", a)
+        for _ in range(3):
+            assert os.path.getsize(path) == a.nbytes + 128
+            assert (np.load(path) == a).all()
+
+
+def test_readers_in_many_threads(way):
+    a = array(6, 16)
+    path = save(way, "w", a)
+    bad = []
+
+    def read(n):
+        for _ in range(4):
+            got = np.load(path, mmap_mode="r" if n % 2 else None)
+            if not (got == a).all():
+                bad.append(n)
+
+    threads = [threading.Thread(target=read, args=(n,)) for n in range(6)]
+    [t.start() for t in threads]
+    [t.join() for t in threads]
+    assert not bad and way.errors() == ""
+
+
+def test_a_warm_view_is_passed_through_and_read_without_the_driver(mounts):
+    mnt = mounts()
+    a = array(7)
+    path = save(mnt, "w", a)
+    if not passes(mnt):     # libfuse before 3.17: the kernel's cache does it
+        warm_or_read(path)
+        assert (np.load(path) == a).all() and metrics(mnt)["ptio_fs_passed_opens_total"] == 0
+        return
+    warm(path)
+    before = metrics(mnt)
+    for _ in range(3):
+        assert (np.load(path) == a).all()
+    m = mmap_of(path)
+    after = metrics(mnt)
+    assert bytes(m[128:]) == a.tobytes()
+    assert after["ptio_fs_passed_opens_total"] - before["ptio_fs_passed_opens_total"] == 4
+    assert after["ptio_fs_read_bytes_total"] - before["ptio_fs_read_bytes_total"] < 1 << 16  # the metrics file itself
+    assert after["ptio_cache_fills_total"] == 1 and after["ptio_cache_filled_bytes_total"] == a.nbytes + 128
+
+
+def mmap_of(path):
+    with open(path, "rb") as f:
+        return mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ, flags=mmap.MAP_SHARED)
+
+
+def test_the_cache_stays_within_its_size_and_mapped_views_survive_eviction(mounts):
+    mnt = mounts(options="serve=cache,cache_size=20M")
+    arrays = [array(10 + i) for i in range(5)]
+    paths = [save(mnt, f"w{i}", a) for i, a in enumerate(arrays)]
+    warm_or_read(paths[0])
+    first = mmap_of(paths[0])
+    for _ in range(2):
+        for path, a in zip(paths, arrays):
+            assert (np.load(path) == a).all()
+            assert (np.load(path) == a).all()
+            assert metrics(mnt)["ptio_cache_used_bytes"] <= 20 << 20
+    assert bytes(first[128:]) == arrays[0].tobytes()
+    m = metrics(mnt)
+    assert m["ptio_cache_evictions_total"] >= 1
+    first.close()
+    assert mnt.errors() == ""
+
+
+def test_damage_is_reported_whichever_way(way, scratch):
+    a = array(20)
+    path = save(way, "w", a)
+    objects = [p for p in (scratch / "store" / "objects").rglob("*") if p.is_file()]
+    assert len(objects) == 1
+    os.chmod(objects[0], 0o600)
+    with open(objects[0], "r+b") as f:
+        f.seek(objects[0].stat().st_size - 5)
+        byte = f.read(1)
+        f.seek(-1, 1)
+        f.write(bytes([byte[0] ^ 1]))
+    for _ in range(3):
+        with pytest.raises(OSError):
+            with open(path, "rb", buffering=0) as f:
+                while f.read(1 << 20):
+                    pass
+    assert "does not match its checksum" in way.errors()

@@ -1,0 +1,445 @@
+/* tests/unit/test_cache.c - files in memory hold their source's bytes, stay within the limit, and outlive nobody's map; windows ahead are the file's. */
+#include <check.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "cache/ahead.h"
+#include "cache/cache.h"
+
+#define MIB ((uint64_t)1 << 20)
+
+/* Bytes that tell where they are; a source that counts, and can be held up or made to fail. */
+struct source {
+	uint64_t seed;
+	atomic_int reads, releases;
+	atomic_bool fails;
+	atomic_bool held;
+};
+
+static uint8_t byte_at(uint64_t seed, uint64_t off)
+{
+	return (uint8_t)((off * 31 + (off >> 12) * 7 + seed) & 0xff);
+}
+
+static int64_t source_read(void *ctx, void *buf, uint64_t len, uint64_t off)
+{
+	struct source *s = ctx;
+	uint8_t *out = buf;
+	uint64_t i;
+
+	atomic_fetch_add(&s->reads, 1);
+	while (atomic_load(&s->held))
+		usleep(100);
+	if (atomic_load(&s->fails))
+		return -EIO;
+	for (i = 0; i < len; i++)
+		out[i] = byte_at(s->seed, off + i);
+	return (int64_t)len;
+}
+
+static void source_release(void *ctx)
+{
+	struct source *s = ctx;
+
+	atomic_fetch_add(&s->releases, 1);
+}
+
+static struct pt_workers *workers;
+static struct pt_vcache *cache;
+
+static void begin(uint64_t limit)
+{
+	ck_assert_int_eq(pt_workers_create(2, &workers), 0);
+	ck_assert_int_eq(pt_vcache_create(limit, workers, &cache), 0);
+	ck_assert(pt_vcache_enabled(cache) == (limit > 0));
+}
+
+static void end(void)
+{
+	pt_workers_stop(workers);
+	pt_vcache_free(cache);
+	pt_workers_free(workers);
+}
+
+static int fill(uint64_t id, uint64_t size, uint64_t align, struct source *s, struct pt_vcache_file **ret)
+{
+	struct pt_vcache_key key = { { id } };
+	struct pt_vcache_source source = { source_read, source_release, s };
+
+	return pt_vcache_fill(cache, &key, size, align, &source, ret);
+}
+
+static void wait_whole(const struct pt_vcache_file *f)
+{
+	while (!pt_vcache_file_whole(f))
+		usleep(200);
+}
+
+static void wait_released(struct source *s)
+{
+	while (!atomic_load(&s->releases))
+		usleep(200);
+}
+
+static void check_bytes(const uint8_t *got, uint64_t seed, uint64_t off, uint64_t len)
+{
+	uint64_t i;
+
+	for (i = 0; i < len && got[i] == byte_at(seed, off + i); i++)
+		;
+	ck_assert_msg(i == len, "byte %llu is wrong", (unsigned long long)(off + i));
+}
+
+static struct pt_vcache_stats stats(void)
+{
+	struct pt_vcache_stats s;
+
+	pt_vcache_stats(cache, &s);
+	return s;
+}
+
+START_TEST(a_file_holds_the_bytes_of_its_source_and_has_exactly_its_size)
+{
+	static const uint64_t sizes[] = { 4 * MIB, 9 * MIB + 17, 16 * MIB, 5 };
+	struct source s = { .seed = (uint64_t)_i };
+	uint64_t size = sizes[_i];
+	struct pt_vcache_key key = { { 1 } };
+	struct pt_vcache_file *f, *again;
+	const void *data;
+	struct stat st;
+	void *map;
+
+	begin(32 * MIB);
+	ck_assert_int_eq(fill(1, size, size > 100 ? 100 : 0, &s, &f), 0);
+	wait_whole(f);
+	wait_released(&s);
+	ck_assert_int_eq(fstat(pt_vcache_file_fd(f), &st), 0);
+	ck_assert_uint_eq((uint64_t)st.st_size, size);
+	ck_assert_int_eq(pt_vcache_file_get(cache, f, 0, size, &data), 0);
+	check_bytes(data, s.seed, 0, size);
+	map = mmap(NULL, size, PROT_READ, MAP_SHARED, pt_vcache_file_fd(f), 0);
+	ck_assert(map != MAP_FAILED);
+	check_bytes(map, s.seed, 0, size);
+	munmap(map, size);
+	ck_assert_int_lt(pt_vcache_file_get(cache, f, size, 1, &data), 0);
+	again = pt_vcache_find(cache, &key, true);
+	ck_assert_ptr_eq(again, f);
+	ck_assert_uint_eq(stats().hits, 1);
+	ck_assert_uint_eq(stats().fills, 1);
+	ck_assert_uint_eq(stats().filled_bytes, size);
+	pt_vcache_put(cache, again);
+	pt_vcache_put(cache, f);
+	end();
+	ck_assert_int_eq(atomic_load(&s.releases), 1);
+}
+END_TEST
+
+START_TEST(a_part_that_is_there_is_served_while_the_rest_is_filled)
+{
+	struct source s = { .seed = 3 };
+	struct pt_vcache_file *f;
+	const void *data;
+
+	begin(256 * MIB);
+	ck_assert_int_eq(fill(1, 200 * MIB, 0, &s, &f), 0);
+	/* the end first: the reader fills it and does not wait for the rest */
+	ck_assert_int_eq(pt_vcache_file_get(cache, f, 199 * MIB, MIB, &data), 0);
+	check_bytes(data, 3, 199 * MIB, MIB);
+	atomic_store(&s.held, true);
+	ck_assert_int_eq(pt_vcache_file_get(cache, f, 198 * MIB, 2 * MIB, &data), 0);
+	check_bytes(data, 3, 198 * MIB, MIB);
+	atomic_store(&s.held, false);
+	ck_assert_uint_ge(pt_vcache_file_filled(cache, f), 4 * MIB);
+	pt_vcache_put(cache, f);
+	end();
+	ck_assert_int_eq(atomic_load(&s.releases), 1);
+}
+END_TEST
+
+START_TEST(the_least_recently_used_file_that_nobody_holds_makes_room)
+{
+	struct source s[5] = { { 0 } };
+	struct pt_vcache_key key[5] = { { { 0 } }, { { 1 } }, { { 2 } }, { { 3 } }, { { 4 } } };
+	struct pt_vcache_file *f[5];
+	int i;
+
+	begin(24 * MIB);
+	for (i = 0; i < 3; i++) {
+		ck_assert_int_eq(fill((uint64_t)i, 8 * MIB, 0, &s[i], &f[i]), 0);
+		wait_whole(f[i]);
+		wait_released(&s[i]);
+	}
+	ck_assert_int_eq(fill(3, 8 * MIB, 0, &s[3], &f[3]), -ENOSPC);        /* all are held */
+	ck_assert_uint_eq(stats().refused, 1);
+	ck_assert_int_eq(atomic_load(&s[3].releases), 0);
+	pt_vcache_put(cache, f[0]);
+	pt_vcache_put(cache, f[1]);
+	pt_vcache_put(cache, pt_vcache_find(cache, &key[0], false));      /* used later than 1 */
+	ck_assert_int_eq(fill(3, 8 * MIB, 0, &s[3], &f[3]), 0);
+	wait_whole(f[3]);
+	ck_assert_ptr_null(pt_vcache_find(cache, &key[1], false));
+	f[0] = pt_vcache_find(cache, &key[0], false);
+	ck_assert_ptr_nonnull(f[0]);
+	ck_assert_uint_eq(stats().evictions, 1);
+	ck_assert_uint_le(stats().used, 24 * MIB);
+	ck_assert_int_eq(fill(4, 25 * MIB, 0, &s[4], &f[4]), -ENOSPC);
+	for (i = 0; i < 4; i++)
+		if (i != 1)
+			pt_vcache_put(cache, f[i]);
+	end();
+}
+END_TEST
+
+START_TEST(a_map_outlives_the_eviction_of_its_file)
+{
+	struct source a = { .seed = 1 }, b = { .seed = 2 };
+	struct pt_vcache_file *f;
+	uint8_t *map;
+
+	begin(8 * MIB);
+	ck_assert_int_eq(fill(1, 6 * MIB, 0, &a, &f), 0);
+	wait_whole(f);
+	wait_released(&a);
+	map = mmap(NULL, 6 * MIB, PROT_READ, MAP_SHARED, pt_vcache_file_fd(f), 0);
+	ck_assert(map != MAP_FAILED);
+	pt_vcache_put(cache, f);
+	/* Where the memory tells how full it is, the map still counts: there is no room; else there is. Never are its bytes touched. */
+	if (fill(2, 6 * MIB, 0, &b, &f) == 0) {
+		while (!pt_vcache_file_whole(f) && !stats().fills_failed)
+			usleep(200);
+		pt_vcache_put(cache, f);
+	}
+	check_bytes(map, 1, 0, 6 * MIB);
+	munmap(map, 6 * MIB);
+	end();
+}
+END_TEST
+
+START_TEST(a_failed_filling_sends_readers_to_the_source)
+{
+	struct source s = { .fails = true };
+	struct pt_vcache_key key = { { 1 } };
+	struct pt_vcache_file *f;
+	const void *data;
+
+	begin(32 * MIB);
+	ck_assert_int_eq(fill(1, 16 * MIB, 0, &s, &f), 0);
+	ck_assert_int_eq(pt_vcache_file_get(cache, f, 0, 4096, &data), -EAGAIN);
+	wait_released(&s);
+	ck_assert_ptr_null(pt_vcache_find(cache, &key, false));
+	ck_assert_uint_eq(stats().fills_failed, 1);
+	pt_vcache_put(cache, f);
+	ck_assert_uint_eq(stats().used, 0);
+	ck_assert_uint_eq(stats().filling, 0);
+	end();
+}
+END_TEST
+
+struct reader {
+	pthread_t thread;
+	struct pt_vcache_file *f;
+	unsigned seed;
+};
+
+static void *read_at_random(void *arg)
+{
+	struct reader *r = arg;
+	const void *data;
+	uint64_t off;
+	int i;
+
+	for (i = 0; i < 200; i++) {
+		off = (uint64_t)rand_r(&r->seed) % (40 * MIB - 5000);
+		ck_assert_int_eq(pt_vcache_file_get(cache, r->f, off, 5000, &data), 0);
+		check_bytes(data, 9, off, 5000);
+	}
+	return NULL;
+}
+
+START_TEST(many_readers_of_a_file_being_filled_see_its_bytes)
+{
+	struct source s = { .seed = 9 };
+	struct reader r[4];
+	int i;
+
+	begin(64 * MIB);
+	ck_assert_int_eq(fill(1, 40 * MIB, 333, &s, &r[0].f), 0);
+	for (i = 0; i < 4; i++) {
+		r[i].f = r[0].f;
+		r[i].seed = (unsigned)i + 1;
+		ck_assert_int_eq(pthread_create(&r[i].thread, NULL, read_at_random, &r[i]), 0);
+	}
+	for (i = 0; i < 4; i++)
+		pthread_join(r[i].thread, NULL);
+	ck_assert_int_le(atomic_load(&s.reads), 10);       /* each piece once */
+	pt_vcache_put(cache, r[0].f);
+	end();
+}
+END_TEST
+
+START_TEST(a_cache_of_no_size_is_none)
+{
+	struct pt_vcache_key key = { { 1 } };
+	struct source s = { 0 };
+	struct pt_vcache_file *f;
+
+	begin(0);
+	ck_assert_int_eq(fill(1, 8 * MIB, 0, &s, &f), -EOPNOTSUPP);
+	ck_assert_ptr_null(pt_vcache_find(cache, &key, true));
+	end();
+}
+END_TEST
+
+/* ---- reading ahead ---- */
+
+static uint64_t read_ahead(struct pt_ahead *a, uint64_t off, uint64_t len, uint64_t seed)
+{
+	struct pt_ahead_lease lease;
+	uint64_t done = 0;
+	int i;
+
+	if (!pt_ahead_get(a, off, len, &lease))
+		return 0;
+	for (i = 0; i < lease.iov_count; i++) {
+		check_bytes(lease.iov[i].iov_base, seed, off + done, lease.iov[i].iov_len);
+		done += lease.iov[i].iov_len;
+	}
+	ck_assert_uint_eq(done, len);
+	pt_ahead_put(&lease);
+	return 1;
+}
+
+START_TEST(a_sequential_reader_finds_its_bytes_fetched)
+{
+	static const uint64_t steps[] = { MIB, 100000, 4096 };
+	struct source s = { .seed = 5 };
+	uint64_t size = 12 * MIB + 77, off, len, step = steps[_i], requests = 0, found = 0;
+	struct pt_buffers buffers;
+	struct pt_ahead *a;
+
+	begin(0);
+	ck_assert_int_eq(pt_buffers_init(&buffers, 16), 0);
+	ck_assert_int_eq(pt_ahead_create(workers, &buffers, size, 1234, source_read, &s, &a), 0);
+	for (off = 0; off < size; off += len) {
+		len = size - off < step ? size - off : step;
+		requests++;
+		found += read_ahead(a, off, len, 5);
+	}
+	ck_assert_uint_eq(found, requests - 1);         /* all but the first */
+	ck_assert_int_le(atomic_load(&s.reads), 15);
+	pt_ahead_close(a);
+	pt_buffers_done(&buffers);
+	end();
+}
+END_TEST
+
+START_TEST(a_jumping_reader_reads_for_itself_and_leaves_no_buffer_taken)
+{
+	struct source s = { .seed = 5 };
+	struct pt_ahead_lease lease;
+	struct pt_buffers buffers;
+	struct pt_ahead *a;
+	unsigned seed = 1;
+	uint64_t off;
+	int i;
+
+	begin(0);
+	ck_assert_int_eq(pt_buffers_init(&buffers, 4), 0);
+	ck_assert_int_eq(pt_ahead_create(workers, &buffers, 64 * MIB, 0, source_read, &s, &a), 0);
+	for (i = 0; i < 50; i++) {
+		off = (uint64_t)rand_r(&seed) % (60 * MIB);
+		read_ahead(a, off, 4096, 5);
+		read_ahead(a, off + 4096, 4096, 5);
+	}
+	/* a lease stays good after the file is closed */
+	read_ahead(a, 0, MIB, 5);
+	ck_assert_int_eq(pt_ahead_get(a, MIB, MIB, &lease), 1);
+	pt_ahead_close(a);
+	check_bytes(lease.iov[0].iov_base, 5, MIB, lease.iov[0].iov_len);
+	pt_ahead_put(&lease);
+	ck_assert_uint_eq(buffers.free_count, buffers.made);
+	pt_buffers_done(&buffers);
+	end();
+}
+END_TEST
+
+START_TEST(errors_ahead_are_left_to_the_reader)
+{
+	struct source s = { .fails = true };
+	struct pt_buffers buffers;
+	struct pt_ahead *a;
+	uint64_t off;
+
+	begin(0);
+	ck_assert_int_eq(pt_buffers_init(&buffers, 8), 0);
+	ck_assert_int_eq(pt_ahead_create(workers, &buffers, 8 * MIB, 0, source_read, &s, &a), 0);
+	for (off = 0; off < 8 * MIB; off += MIB)
+		ck_assert_uint_eq(read_ahead(a, off, MIB, 5), 0);
+	pt_ahead_close(a);
+	pt_buffers_done(&buffers);
+	end();
+}
+END_TEST
+
+START_TEST(every_failing_allocation_is_told)
+{
+	struct source s = { 0 };
+	struct pt_vcache_file *f;
+	struct pt_buffers buffers;
+	struct pt_ahead *a;
+	int rc;
+
+	begin(32 * MIB);
+	pt_alloc_fail_after(0);
+	rc = fill(1, 8 * MIB, 0, &s, &f);
+	pt_alloc_fail_after(-1);
+	ck_assert_int_eq(rc, -ENOMEM);
+	ck_assert_int_eq(atomic_load(&s.releases), 0);
+	pt_alloc_fail_after(1);
+	rc = pt_buffers_init(&buffers, 4);
+	pt_alloc_fail_after(-1);
+	ck_assert_int_eq(rc, -ENOMEM);
+	ck_assert_int_eq(pt_buffers_init(&buffers, 4), 0);
+	pt_alloc_fail_after(0);
+	rc = pt_ahead_create(workers, &buffers, MIB, 0, source_read, &s, &a);
+	pt_alloc_fail_after(-1);
+	ck_assert_int_eq(rc, -ENOMEM);
+	pt_buffers_done(&buffers);
+	end();
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("cache");
+	TCase *tc = tcase_create("cache");
+	SRunner *runner;
+	int failed;
+
+	tcase_set_timeout(tc, 60);
+	tcase_add_loop_test(tc, a_file_holds_the_bytes_of_its_source_and_has_exactly_its_size, 0, 4);
+	tcase_add_test(tc, a_part_that_is_there_is_served_while_the_rest_is_filled);
+	tcase_add_test(tc, the_least_recently_used_file_that_nobody_holds_makes_room);
+	tcase_add_test(tc, a_map_outlives_the_eviction_of_its_file);
+	tcase_add_test(tc, a_failed_filling_sends_readers_to_the_source);
+	tcase_add_test(tc, many_readers_of_a_file_being_filled_see_its_bytes);
+	tcase_add_test(tc, a_cache_of_no_size_is_none);
+	tcase_add_loop_test(tc, a_sequential_reader_finds_its_bytes_fetched, 0, 3);
+	tcase_add_test(tc, a_jumping_reader_reads_for_itself_and_leaves_no_buffer_taken);
+	tcase_add_test(tc, errors_ahead_are_left_to_the_reader);
+	tcase_add_test(tc, every_failing_allocation_is_told);
+	suite_add_tcase(suite, tc);
+	runner = srunner_create(suite);
+	srunner_run_all(runner, CK_NORMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
