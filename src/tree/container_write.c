@@ -1,7 +1,8 @@
 /* tree/container_write.c - a tensor file goes in, in order; its payload goes to objects as it comes, everything else into the container's image.
  *
  * The parser hands payload on as pointers into what it is fed, so what lies between them is literal. Bytes that it had to change or hold back (byte-swapped npy)
- * have no such place, and the file is no container. One object is open at a time, since files hold their storages one after the other. */
+ * have no such place, and the file is no container. One object is open at a time, since files hold their storages one after the other; those that are complete are
+ * sealed in the background. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +12,7 @@
 #include "base/error.h"
 #include "base/size.h"
 #include "tree/container.h"
+#include "tree/seal_queue.h"
 
 #define LITERALS_MAX (256 * PT_MIB)
 #define ZEROS (64 * PT_KIB)
@@ -40,6 +42,7 @@ struct pt_container_writer {
 	const uint8_t *chunk;           /* being fed */
 	uint64_t chunk_used;            /* bytes of it that the image has */
 	uint64_t chunk_len;
+	struct pt_seal_queue sealing;
 	struct pt_object_writer *open;  /* object of storage open_storage, open_bytes in */
 	uint32_t open_storage;
 	uint64_t open_bytes;
@@ -187,19 +190,21 @@ static int object_open(struct pt_container_writer *w, uint32_t storage)
 	return rc;
 }
 
+static int object_sealed(void *ctx, uint32_t storage, struct pt_part *part)
+{
+	struct pt_container_writer *w = ctx;
+
+	*object_at(w, storage) = (struct pt_container_object){ part->object.blob, part->object.payload_off, part->object.bytes, part->object.hash,
+							       part->object.crc32 };
+	return pt_hold_add(w->hold, part);
+}
+
 static int object_close(struct pt_container_writer *w)
 {
-	struct pt_container_object *c = object_at(w, w->open_storage);
 	struct pt_object_writer *open = w->open;
-	struct pt_part part = { .mode = 0 };
-	int rc;
 
 	w->open = NULL;
-	rc = pt_object_writer_seal(open, &part);
-	if (rc < 0)
-		return rc;
-	*c = (struct pt_container_object){ part.object.blob, part.object.payload_off, part.object.bytes, part.object.hash, part.object.crc32 };
-	return pt_hold_add(w->hold, &part);
+	return pt_seal_queue_add(&w->sealing, open, w->open_storage, object_sealed, w);
 }
 
 static int on_data(void *ctx, uint32_t storage, uint64_t off, const void *data, uint64_t len)
@@ -216,7 +221,7 @@ static int on_data(void *ctx, uint32_t storage, uint64_t off, const void *data, 
 		return rc;
 	w->chunk_used = at;
 	if (!w->open) {
-		rc = object_at(w, storage)->bytes || off ? pt_fail(EINVAL, "a storage comes in pieces") : object_open(w, storage);
+		rc = off ? pt_fail(EINVAL, "a storage comes in pieces") : object_open(w, storage);
 		if (rc < 0)
 			return rc;
 	}
@@ -358,6 +363,8 @@ int pt_container_writer_seal(struct pt_container_writer *w)
 			rc = object_close(w);
 	}
 	if (!rc)
+		rc = pt_seal_queue_drain(&w->sealing, object_sealed, w);
+	if (!rc)
 		rc = blob_store(w);
 	if (rc < 0)
 		return fail_for_good(w, rc, true);
@@ -425,6 +432,8 @@ int pt_container_writer_replay(struct pt_container_writer *w, pt_container_out_f
 			rc = object_close(w);
 	}
 	if (!rc)
+		rc = pt_seal_queue_drain(&w->sealing, object_sealed, w);
+	if (!rc)
 		rc = pt_hold_record(w->hold);
 	if (!rc)
 		rc = image_read_back(w, fn, ctx);
@@ -437,6 +446,7 @@ void pt_container_writer_free(struct pt_container_writer *w)
 		return;
 	pt_parser_free(w->parser);
 	pt_object_writer_abort(w->open);
+	pt_seal_queue_done(&w->sealing, w->repo);
 	if (w->state != PUBLISHED)
 		pt_blob_discard(w->repo, &w->blob);
 	pt_hold_free(w->hold);

@@ -10,6 +10,7 @@ libptio_core_la_SOURCES += \
 	src/tree/models.c src/tree/models.h \
 	src/tree/name.c \
 	src/tree/rank_view.c src/tree/rank_view.h \
+	src/tree/seal_queue.c src/tree/seal_queue.h \
 	src/tree/shard_write.c src/tree/shard_write.h \
 	src/tree/tp_builtin.c src/tree/tp_builtin.h \
 	src/tree/tp_plan.c src/tree/tp_plan.h \
