@@ -160,6 +160,9 @@ int pt_bundle_put(struct pt_models *models, struct pt_repo *repo, uint64_t dir_n
 		if (rc != -EAGAIN)
 			break;
 	}
-	pt_fail_clear();
+	if (rc == -EAGAIN)
+		rc = pt_fail(EBUSY, "%s is changed by others all the time: write it again when there is less contention", file_name);
+	else if (!rc)
+		pt_fail_clear();
 	return rc;
 }

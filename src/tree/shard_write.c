@@ -14,6 +14,8 @@
 #include "tree/bundle.h"
 #include "tree/rank_view.h"
 
+#define STORAGE_TENSORS 512             /* uploads open at once, each with a window and a descriptor */
+
 struct tensor {
 	char *name;
 	struct pt_parse_tensor t;       /* name not kept */
@@ -293,7 +295,7 @@ static int on_header_done(void *ctx)
 
 static int storage_open(struct pt_shard_writer *w, uint32_t storage)
 {
-	uint32_t lo = 0, hi = w->tensor_count, i;
+	uint32_t lo = 0, hi = w->tensor_count, i, begun = 0;
 	int rc = 0;
 
 	while (lo < hi) {
@@ -312,6 +314,8 @@ static int storage_open(struct pt_shard_writer *w, uint32_t storage)
 		w->open_end = i + 1;
 		if (!t->bytes)
 			continue;
+		if (begun++ == STORAGE_TENSORS)
+			return pt_fail(EFBIG, "more than %d tensors of the file share one storage: clone() them before saving", STORAGE_TENSORS);
 		rc = tensor_begin(w, t);
 		if (!rc && !t->skip && !t->t.contiguous && w->spool.fd < 0)
 			rc = pt_spool_open(&w->spool, pt_repo_store(w->repo)->dir, w->storage_bytes[storage]);

@@ -3,7 +3,9 @@
 #include "manifest_help.h"
 #include "pt_support.h"
 #include "tensor/tensor.h"
+#include "tree/bundle.h"
 #include "tree/container.h"
+#include "tree/models.h"
 
 static char dir[4096];
 static struct pt_repo *repo;
@@ -292,6 +294,22 @@ START_TEST(damage_of_the_record_is_refused)
 }
 END_TEST
 
+START_TEST(a_bundle_that_cannot_have_its_name_says_why)
+{
+	struct pt_node attrs = { .kind = PT_NODE_DIR, .mode = 0755 }, n;
+	const char *names[] = { "a", "b" };
+	struct pt_upload_options o = { .mode = 0644 };
+	struct pt_models *models;
+
+	check_ok(pt_node_create(repo, PT_NODE_ROOT, "m.pt", &attrs, &n));
+	pt_node_done(&n);
+	check_ok(pt_models_create(repo, &models));
+	check_err(pt_bundle_put(models, repo, PT_NODE_ROOT, "m.pt", PT_FORMAT_PT, names, 2, &o), EEXIST);
+	ck_assert_ptr_nonnull(strstr(pt_fail_sentence(), "in the way"));
+	pt_models_free(models);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("container");
@@ -304,6 +322,7 @@ int main(void)
 	tcase_add_test(t, what_was_not_published_is_garbage);
 	tcase_add_test(t, a_file_that_turns_out_to_be_none_is_read_back_as_it_came);
 	tcase_add_test(t, damage_of_the_record_is_refused);
+	tcase_add_test(t, a_bundle_that_cannot_have_its_name_says_why);
 	suite_add_tcase(s, t);
 	return help_main(s);
 }
