@@ -1,6 +1,6 @@
 /* fs/fs.h - what the files of the driver share: the mount, its inodes, open handles.
  *
- * Locks, in acquisition order: an inode's lock (view, writer, file state); pt_fs.table_lock (hash, lookup and reference counts, view LRU);
+ * Locks, in acquisition order: an inode's lock (view, writer, file state); pt_fs.writers_lock; pt_fs.table_lock (hash, lookup and reference counts, view LRU);
  * intents' and the error ring's own locks are leaves. No reply is sent under an inode lock. */
 #ifndef PT_FS_FS_H
 #define PT_FS_FS_H

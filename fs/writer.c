@@ -409,15 +409,16 @@ void pt_fs_writer_release(struct pt_fs *fs, struct pt_fs_inode *inode)
 {
 	struct pt_fs_writer *w = inode->writer, **p;
 	struct pt_published published;
-	bool last;
+	bool last, told;
 	int rc = 0;
 
+	/* Releases come one by one through the inode's lock: exactly one is the last. */
+	pt_fail_clear();
+	pthread_mutex_lock(&inode->lock);
 	pthread_mutex_lock(&fs->writers_lock);
 	last = w->opens == 1;
 	pthread_mutex_unlock(&fs->writers_lock);
 	if (last) {
-		pthread_mutex_lock(&inode->lock);
-		pt_fail_clear();
 		if (w->abandoned) {
 			rc = 0;
 		} else if (w->spool >= 0) {
@@ -431,10 +432,8 @@ void pt_fs_writer_release(struct pt_fs *fs, struct pt_fs_inode *inode)
 			pt_fail_clear();
 		if (!w->published && (w->pos || w->truncated))
 			atomic_fetch_add(&fs->counters.dropped, 1);
-		pthread_mutex_unlock(&inode->lock);
-		if (rc < 0 && pt_fail_sentence()[0])    /* not what FLUSH has told already */
-			pt_fs_errors_add(fs, rc, inode, NULL, "close");
 	}
+	told = !pt_fail_sentence()[0];          /* by FLUSH already */
 	pthread_mutex_lock(&fs->writers_lock);
 	if (--w->opens == 0) {
 		for (p = &fs->writers; *p && *p != w; p = &(*p)->next)
@@ -444,6 +443,9 @@ void pt_fs_writer_release(struct pt_fs *fs, struct pt_fs_inode *inode)
 		atomic_fetch_sub(&fs->counters.open_writers, 1);
 	}
 	pthread_mutex_unlock(&fs->writers_lock);
+	pthread_mutex_unlock(&inode->lock);
+	if (rc < 0 && !told)
+		pt_fs_errors_add(fs, rc, inode, NULL, "close");
 }
 
 void pt_fs_writer_stat(struct pt_fs_inode *inode, struct stat *st)
