@@ -2,3 +2,4 @@
 EXTRA_PROGRAMS =
 
 include tests/bench/plan.mk
+include tests/bench/header.mk

@@ -31,6 +31,7 @@ include tests/fuzz/store.mk
 include tests/fuzz/manifest.mk
 include tests/fuzz/tensor.mk
 include tests/fuzz/path.mk
+include tests/fuzz/tree.mk
 
 FUZZ_SECONDS = 60
 .PHONY: fuzz
