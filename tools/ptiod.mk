@@ -15,6 +15,7 @@ tools_ptiod_ptiod_SOURCES = \
 	tools/ptiod/server.h \
 	tools/ptiod/session.c \
 	tools/ptiod/settings.c \
+	tools/ptiod/span.c \
 	tools/ptiod/spool.c \
 	tools/ptiod/upload.c \
 	tools/ptiod/watch.c

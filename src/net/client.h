@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/queue.h>
+#include <sys/socket.h>
 #include <sys/uio.h>
 
 #include "base/buf.h"
@@ -82,6 +83,10 @@ struct pt_net_session {
 	uint32_t ranges_max;
 	uint64_t body_max;
 	int64_t lease_ttl_ns;
+	uint64_t connection;            /* grows with each one made */
+	uint16_t rdma_port;             /* 0: none */
+	uint8_t rdma_token[16];
+	struct sockaddr_storage peer;   /* of the connection */
 };
 void pt_net_session(struct pt_net_client *c, struct pt_net_session *ret_session);
 void pt_net_status(struct pt_net_client *c, struct pt_net_status *ret_status);

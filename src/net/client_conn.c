@@ -198,6 +198,11 @@ static int got_proof(struct pt_net_client *c, const Ptio__Wire__ServerProof *p)
 	c->session.ranges_max = s->ranges_max;
 	c->session.body_max = s->body_max;
 	c->session.lease_ttl_ns = c->ttl_ns;
+	c->session.connection++;
+	c->session.rdma_port = s->rdma_port <= 65535 && s->rdma_token.len == sizeof(c->session.rdma_token) ? (uint16_t)s->rdma_port : 0;
+	if (c->session.rdma_port)
+		memcpy(c->session.rdma_token, s->rdma_token.data, sizeof(c->session.rdma_token));
+	c->session.peer = c->addrs[c->addr].sa;
 	pthread_mutex_unlock(&c->lock);
 	c->epoch = s->epoch;
 	enter(c, PT_CONN_UP);

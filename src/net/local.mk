@@ -4,6 +4,9 @@ libptio_core_la_SOURCES += \
 	src/net/auth.c src/net/auth.h \
 	src/net/client.c src/net/client.h \
 	src/net/client_conn.c src/net/client_int.h \
+	src/net/rdma.h src/net/rdma_hello.h \
+	src/net/rdma_verbs.c src/net/rdma_verbs_server.c \
+	src/net/rdma_plan.c src/net/rdma_plan.h \
 	src/net/stream.c src/net/stream.h \
 	src/net/tls.c src/net/tls.h \
 	src/net/wire.c src/net/wire.h

@@ -187,6 +187,8 @@ int pt_wire_request_check(const Ptio__Wire__Request *q, uint64_t body_len)
 		return blobs_check(&q->pin->blobs, 1, PT_WIRE_BLOBS_MAX);
 	case PTIO__WIRE__REQUEST__OP_UNPIN:
 		return blobs_check(&q->unpin->blobs, 1, PT_WIRE_BLOBS_MAX);
+	case PTIO__WIRE__REQUEST__OP_LOCATE:
+		return blobs_check(&q->locate->blobs, 1, PT_WIRE_RANGES_MAX);
 	case PTIO__WIRE__REQUEST__OP_PINNED:
 		return blobs_check(&q->pinned->blobs, 1, PT_WIRE_BLOBS_MAX);
 	default:                        /* what is not known is answered as such */
@@ -220,5 +222,11 @@ int pt_wire_reply_check(const Ptio__Wire__Reply *p, uint64_t body_len)
 		return records_check(p->records);
 	if (p->result_case == PTIO__WIRE__REPLY__RESULT_ENTRIES)
 		return entries_check(p->entries);
+	if (p->result_case == PTIO__WIRE__REPLY__RESULT_PLACES) {
+		const Ptio__Wire__Places *l = p->places;
+
+		if (l->n_off != l->n_bytes || l->lease_ttl_ns > INT64_MAX / 4 || l->lease_margin_ns >= l->lease_ttl_ns)
+			return bad("places that make no sense");
+	}
 	return 0;
 }

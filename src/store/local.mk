@@ -29,6 +29,7 @@ libptio_core_la_SOURCES += \
 	src/store/remote_int.h \
 	src/store/remote_meta.c \
 	src/store/remote_pin.c \
+	src/store/remote_rdma.c \
 	src/store/remote_read.c \
 	src/store/sqlite_conn.c \
 	src/store/sqlite_conn.h \

@@ -123,6 +123,7 @@ static void remote_free(struct pt_remote *r)
 {
 	struct pt_remote_op *op;
 
+	pt_remote_rdma_stop(r->rdma);
 	pt_net_client_close(r->client);
 	while ((op = r->free_ops)) {
 		r->free_ops = op->next_free;
@@ -198,6 +199,8 @@ int pt_remote_open(const char *hosts, const struct pt_remote_options *o, struct 
 	pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
 	pthread_mutex_init(&r->pin_order, &recursive);
 	pthread_mutexattr_destroy(&recursive);
+	r->timeout_ns = o->timeout_ns > 0 ? o->timeout_ns : INT64_C(30000000000);
+	r->rdma_bind = o->rdma_bind;
 	net.ctx = r;
 	rc = pt_refmap_init(&r->pins);
 	if (rc == 0 && o->secret_file && *o->secret_file)
@@ -210,6 +213,13 @@ int pt_remote_open(const char *hosts, const struct pt_remote_options *o, struct 
 		return rc;
 	}
 	pt_net_session(r->client, &r->session);
+	if (o->transport != PT_REMOTE_TCP) {
+		rc = pt_remote_rdma_start(r, o->transport == PT_REMOTE_RDMA, &r->rdma);
+		if (rc < 0) {
+			remote_free(r);
+			return rc;
+		}
+	}
 	r->engines = 2;
 	ret_meta->ops = &pt_remote_meta_ops[r->session.meta_durable];
 	ret_meta->h = r;
@@ -226,5 +236,15 @@ bool pt_remote_status(const struct pt_data *data, struct pt_net_status *ret_stat
 	if (data->ops != &pt_remote_data_ops[0] && data->ops != &pt_remote_data_ops[1])
 		return false;
 	pt_net_status(((struct pt_remote *)data->h)->client, ret_status);
+	return true;
+}
+
+bool pt_remote_rdma_info(const struct pt_data *data, struct pt_remote_rdma_status *ret_status)
+{
+	const struct pt_remote *r = data->h;
+
+	if ((data->ops != &pt_remote_data_ops[0] && data->ops != &pt_remote_data_ops[1]) || !r->rdma)
+		return false;
+	pt_remote_rdma_status(r->rdma, ret_status);
 	return true;
 }

@@ -17,11 +17,21 @@ struct pt_remote_options {
 	const char *secret_file;        /* NULL: none */
 	bool tls;
 	int64_t timeout_ns;             /* 0: 30 s */
+	enum { PT_REMOTE_AUTO, PT_REMOTE_TCP, PT_REMOTE_RDMA } transport;       /* of reads; RDMA: opening fails without it */
+	const char *rdma_bind;          /* address of the local device to use, which chooses port and GID too; NULL: as routed */
+};
+
+struct pt_remote_rdma_status {
+	bool connected;
+	char device[64];
+	uint64_t connects, reads, fallbacks;                    /* reads that went by RDMA; that had to go by TCP */
+	uint64_t requests, bytes_read, bytes_asked, bounced_bytes;      /* work requests, and what they moved for what was asked */
 };
 
 /* -EACCES wrong secret, -EIO nobody there. The engines close the session when both are closed; ret_read_only: the daemon refuses changes. */
 int pt_remote_open(const char *hosts, const struct pt_remote_options *options, struct pt_meta *ret_meta, struct pt_data *ret_data, bool *ret_read_only);
-/* Of the session below a remote data engine; false: it is another engine. */
+/* Of the session below a remote data engine, and of its RDMA connection; false: there is none. */
+bool pt_remote_rdma_info(const struct pt_data *data, struct pt_remote_rdma_status *ret_status);
 bool pt_remote_status(const struct pt_data *data, struct pt_net_status *ret_status);
 
 #endif

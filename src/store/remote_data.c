@@ -256,13 +256,17 @@ static void data_list(void *h, pt_data_list_fn *fn, void *ctx, struct pt_done *d
 
 static int buffer_register(void *h, void *addr, uint64_t len)
 {
-	(void)h, (void)addr, (void)len;
-	return 0;
+	struct pt_remote *r = h;
+
+	return r->rdma ? pt_remote_rdma_register(r->rdma, addr, len) : 0;
 }
 
 static void buffer_unregister(void *h, void *addr)
 {
-	(void)h, (void)addr;
+	struct pt_remote *r = h;
+
+	if (r->rdma)
+		pt_remote_rdma_unregister(r->rdma, addr);
 }
 
 static int space_reply(struct pt_net_call *call, const Ptio__Wire__Reply *p)

@@ -13,6 +13,9 @@
 struct pt_remote {
 	struct pt_net_client *client;
 	struct pt_net_session session;
+	int64_t timeout_ns;
+	const char *rdma_bind;          /* only while it is opened */
+	struct pt_remote_rdma *rdma;    /* NULL: TCP only */
 	/* In the order they are taken. */
 	pthread_mutex_t pin_order;      /* held from a pin's count to its submission; recursive: that may fail at once, which undoes the count */
 	pthread_mutex_t lock;           /* all below */
@@ -74,7 +77,19 @@ void pt_remote_pins_restore(void *ctx);
 bool pt_remote_is_pinned(struct pt_remote *r, const struct pt_blob_ref *ref);
 void pt_remote_pins_done(struct pt_remote *r);
 
+/* remote_rdma.c: reads that go by RDMA where they can, else by TCP. */
+struct pt_remote_rdma;
+
+/* must: -errno when the first connection fails; else it is tried again now and then. ret is NULL where there can be none (no device, none at the daemon). */
+int pt_remote_rdma_start(struct pt_remote *r, bool must, struct pt_remote_rdma **ret_rdma);
+void pt_remote_rdma_stop(struct pt_remote_rdma *p);
+void pt_remote_rdma_read(struct pt_remote_rdma *p, const struct pt_data_range *ranges, size_t count, struct pt_done *done);
+int pt_remote_rdma_register(struct pt_remote_rdma *p, void *addr, uint64_t len);
+void pt_remote_rdma_unregister(struct pt_remote_rdma *p, void *addr);
+void pt_remote_rdma_status(struct pt_remote_rdma *p, struct pt_remote_rdma_status *ret_status);
+
 /* remote_read.c */
+void pt_remote_read_tcp(void *h, const struct pt_data_range *ranges, size_t count, struct pt_done *done);
 void pt_remote_read(void *h, const struct pt_data_range *ranges, size_t count, struct pt_done *done);
 
 #endif

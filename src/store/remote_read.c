@@ -27,7 +27,7 @@ static int read_end(struct pt_remote_op *op, int rc)
 	return rc;
 }
 
-static void send(struct builder *b, const struct pt_data_range *ranges, size_t count)
+static void send_read(struct builder *b, const struct pt_data_range *ranges, size_t count)
 {
 	Ptio__Wire__Request q = PTIO__WIRE__REQUEST__INIT;
 	Ptio__Wire__Read read = PTIO__WIRE__READ__INIT;
@@ -72,7 +72,7 @@ static void reset(struct builder *b, struct pt_remote_op *op)
 }
 
 /* The lead is the last request to be sent, so that the operation cannot end before all are. */
-void pt_remote_read(void *h, const struct pt_data_range *ranges, size_t count, struct pt_done *done)
+void pt_remote_read_tcp(void *h, const struct pt_data_range *ranges, size_t count, struct pt_done *done)
 {
 	struct pt_remote *r = h;
 	struct pt_remote_op *lead = pt_remote_op_get(r, done), *op;
@@ -112,7 +112,7 @@ void pt_remote_read(void *h, const struct pt_data_range *ranges, size_t count, s
 			lead->left++;
 			pthread_mutex_unlock(&r->lock);
 			b.op = op;
-			send(&b, ranges + first, i - first + (at > 0));
+			send_read(&b, ranges + first, i - first + (at > 0));
 			first = i;
 			reset(&b, lead);
 		}
@@ -120,5 +120,15 @@ void pt_remote_read(void *h, const struct pt_data_range *ranges, size_t count, s
 	if (rc < 0)
 		pt_remote_fail(lead, rc);
 	else
-		send(&b, ranges + first, count - first);
+		send_read(&b, ranges + first, count - first);
+}
+
+void pt_remote_read(void *h, const struct pt_data_range *ranges, size_t count, struct pt_done *done)
+{
+	struct pt_remote *r = h;
+
+	if (r->rdma)
+		pt_remote_rdma_read(r->rdma, ranges, count, done);
+	else
+		pt_remote_read_tcp(h, ranges, count, done);
 }

@@ -259,13 +259,14 @@ static int open_memory(struct pt_store *s, const char *size)
 }
 
 /* A store that a ptiod exports. */
-static int open_remote(struct pt_store *s, const char *hosts, const struct pt_store_options *o)
+static int open_remote(struct pt_store *s, const char *hosts, int transport, const struct pt_store_options *o)
 {
-	struct pt_remote_options remote = { .secret_file = o->secret_file, .tls = o->tls, .timeout_ns = o->timeout_ns };
+	struct pt_remote_options remote = { .secret_file = o->secret_file, .tls = o->tls, .timeout_ns = o->timeout_ns, .rdma_bind = getenv("PTIO_RDMA_BIND") };
 	const char *tls = getenv("PTIO_TLS"), *timeout = getenv("PTIO_TIMEOUT");
 	uint64_t seconds;
 	int rc;
 
+	remote.transport = transport;
 	if (!remote.secret_file)
 		remote.secret_file = getenv("PTIO_SECRET_FILE");
 	if (tls && strcmp(tls, "1") == 0)
@@ -299,9 +300,11 @@ int pt_store_open(const char *uri, const struct pt_store_options *options, struc
 	else if (strncmp(uri, "mem:", 4) == 0)
 		rc = open_memory(s, uri + 4);
 	else if (strncmp(uri, "ptio://", 7) == 0)
-		rc = open_remote(s, uri + 7, o);
+		rc = open_remote(s, uri + 7, PT_REMOTE_AUTO, o);
 	else if (strncmp(uri, "tcp://", 6) == 0)
-		rc = open_remote(s, uri + 6, o);
+		rc = open_remote(s, uri + 6, PT_REMOTE_TCP, o);
+	else if (strncmp(uri, "rdma://", 7) == 0)
+		rc = open_remote(s, uri + 7, PT_REMOTE_RDMA, o);
 	else
 		rc = pt_fail(EINVAL, "\"%s\" is not a store; write /PATH, ./PATH or dir:PATH for a directory, mem:SIZE for memory, ptio://HOST:PORT for a daemon", uri);
 	if (rc == 0)

@@ -31,7 +31,7 @@ struct pt_store_options {
 };
 
 /* URIs: "/path", "dir:/path", "mem:SIZE" (64M, 2G; a private in-memory index beside it), "ptio://host:port[,host:port]" (a ptiod; the first that answers),
- * "tcp://..." (the same, over TCP whatever else there is).
+ * "tcp://..." (the same, over TCP whatever else there is), "rdma://..." (reads by RDMA, or it does not open; PTIO_RDMA_BIND names the local device by its address).
  * -EINVAL: not a URI ptio knows (names the forms); -ENOENT; -ENOTSUP: network filesystem without force; -EACCES: the daemon's
  * secret is another; -EIO: no daemon answers. A relative path is taken from the working directory. */
 int pt_store_open(const char *uri, const struct pt_store_options *options, struct pt_store **ret_store);

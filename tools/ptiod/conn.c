@@ -230,6 +230,7 @@ void conn_close(struct conn *c, const char *why)
 	else
 		s->conn_count--;
 	conn_events(c, 0);
+	span_drop(s, c);
 	pt_stream_close(&c->stream);
 	drop_queue(c);
 	leave_if_idle(c);

@@ -146,6 +146,11 @@ void conn_welcome(struct conn *c, bool resumed)
 	info.bytes_max = BYTES_MAX;
 	info.body_max = PT_WIRE_BODY_MAX;
 	info.ranges_max = PT_WIRE_RANGES_MAX;
+	span_admit(s, c);
+	if (s->span) {
+		info.rdma_port = span_port(s);
+		info.rdma_token = (ProtobufCBinaryData){ sizeof(c->rdma_token), c->rdma_token };
+	}
 	proof.session = &info;
 	if (s->secret.len) {
 		if (pt_auth_proof(&s->secret, &c->auth, PT_AUTH_SERVER, mac) < 0) {

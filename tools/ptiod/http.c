@@ -43,6 +43,15 @@ void http_metrics(struct server *s, struct pt_buf *b)
 	metric(b, "read_bytes_total", "counter", "Bytes of objects that clients read.", counted(&s->counters.read_bytes));
 	metric(b, "written_bytes_total", "counter", "Bytes of objects that clients wrote.", counted(&s->counters.written_bytes));
 	metric(b, "pins_expired_total", "counter", "Pins whose lease ran out.", counted(&s->counters.pins_expired));
+	if (s->span) {
+		uint64_t bytes, free_bytes, objects, loads;
+
+		span_metrics(s, &bytes, &free_bytes, &objects, &loads);
+		metric(b, "arena_bytes", "gauge", "Bytes of the arena that is read by RDMA.", bytes);
+		metric(b, "arena_free_bytes", "gauge", "Bytes of it that hold nothing.", free_bytes);
+		metric(b, "arena_objects", "gauge", "Objects in it.", objects);
+		metric(b, "arena_loads_total", "counter", "Objects that were loaded into it.", loads);
+	}
 	metric(b, "durable", "gauge", "1 if what is stored survives the daemon.", s->store->durable);
 }
 

@@ -1,4 +1,5 @@
 /* tools/ptiod/loop.c - the loop: sockets, signals, times, and what workers give back. */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -98,6 +99,26 @@ static int listen_http(struct server *s)
 	return rc;
 }
 
+/* By RDMA at the first address, with the port that it has now. */
+static int start_span(struct server *s)
+{
+	struct pt_addr addr = { .len = sizeof(addr.sa) };
+	uint16_t port;
+	int rc;
+
+	if (strcmp(s->options->rdma, "no") == 0)
+		return 0;
+	if (getsockname(s->listen_fds[0], (struct sockaddr *)&addr.sa, &addr.len) < 0)
+		return pt_fail(errno, "cannot tell the address that is listened on: %s", strerror(errno));
+	port = ntohs(addr.sa.ss_family == AF_INET ? ((struct sockaddr_in *)&addr.sa)->sin_port : ((struct sockaddr_in6 *)&addr.sa)->sin6_port);
+	rc = span_start(s, &addr, port);
+	if (rc == 0)
+		say_listening(s->listen_fds[0], "rdma");
+	else if (strcmp(s->options->rdma, "auto") == 0)
+		rc = 0;
+	return rc;
+}
+
 int server_listen(struct server *s)
 {
 	sigset_t set;
@@ -121,6 +142,9 @@ int server_listen(struct server *s)
 		return rc;
 	for (size_t i = 0; i < s->listen_count; i++)
 		say_listening(s->listen_fds[i], s->tls ? "tcp+tls" : "tcp");
+	rc = start_span(s);
+	if (rc < 0)
+		return rc;
 	if (s->http_fd >= 0)
 		say_listening(s->http_fd, "http");
 	return 0;

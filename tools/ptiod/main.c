@@ -105,6 +105,7 @@ static void server_done(struct server *s)
 	watch_stop(s);
 	workers_stop(s);
 	sessions_done(s);
+	span_stop(s);
 	if (s->http_fd >= 0)
 		close(s->http_fd);
 	if (s->signal_fd >= 0)

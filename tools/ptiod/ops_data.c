@@ -307,6 +307,7 @@ void op_data(struct server *s, struct job *job)
 	case PTIO__WIRE__REQUEST__OP_PIN: session_pin(s, job); break;
 	case PTIO__WIRE__REQUEST__OP_UNPIN: session_unpin(s, job); break;
 	case PTIO__WIRE__REQUEST__OP_PINNED: op_pinned(s, job); break;
+	case PTIO__WIRE__REQUEST__OP_LOCATE: span_locate(s, job); break;
 	case PTIO__WIRE__REQUEST__OP_DATA_SPACE: op_space(s, job); break;
 	case PTIO__WIRE__REQUEST__OP_DATA_SYNC: op_sync(s, job); break;
 	case PTIO__WIRE__REQUEST__OP_SWEEP: op_sweep(s, job); break;

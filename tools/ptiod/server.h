@@ -43,6 +43,8 @@ struct options {
 	bool insecure, tls, read_only, no_create, help, version;
 	int64_t lease_ttl_ns, lease_margin_ns, drain_ns;
 	uint32_t workers, clients_max;
+	const char *rdma;               /* "auto", "yes", "no" */
+	const char *arena;              /* size */
 };
 
 /* ---- replies on their way (out.c) ---- */
@@ -135,6 +137,20 @@ void upload_seal(struct server *s, struct job *job);
 void upload_abort(struct server *s, struct job *job);
 void uploads_drop(struct server *s, struct conn *c);
 
+/* ---- the span that clients read by RDMA (span.c) ---- */
+struct span;
+
+/* Starts what --rdma asks for; s->span stays NULL where there is nothing to start. */
+int span_start(struct server *s, const struct pt_addr *addr, uint16_t port);
+void span_stop(struct server *s);
+uint16_t span_port(const struct server *s);
+/* By workers: op locate. */
+void span_locate(struct server *s, struct job *job);
+/* On the loop: a token for a connection, and its end. */
+void span_admit(struct server *s, struct conn *c);
+void span_drop(struct server *s, struct conn *c);
+void span_metrics(struct server *s, uint64_t *ret_bytes, uint64_t *ret_free, uint64_t *ret_objects, uint64_t *ret_loads);
+
 /* ---- sessions (session.c); on the loop but where it says so ---- */
 struct remembered {
 	uint64_t id;                    /* 0: free */
@@ -186,6 +202,7 @@ struct conn {
 	int64_t since_ns;
 	struct pt_auth auth;
 	struct session *session;
+	uint8_t rdma_token[16];         /* zeros: none */
 	/* In. */
 	uint8_t header_bytes[PT_WIRE_HEADER];
 	size_t header_got;
@@ -254,6 +271,7 @@ struct server {
 	struct pt_secret secret;
 	struct pt_tls *tls;
 	int epoll_fd, wake_fd, signal_fd;
+	struct span *span;              /* NULL: no RDMA */
 	int listen_fds[16], http_fd;
 	size_t listen_count;
 	struct conns conns;

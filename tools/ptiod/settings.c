@@ -32,6 +32,8 @@ static const struct setting settings[] = {
 	{ "no-create", FLAG, AT(no_create), NULL, "do not make a dir: store that is not there", 0, 0 },
 	{ "http", TEXT, AT(http), "HOST:PORT", "serve /metrics and /healthz here", 0, 0 },
 	{ "log", TEXT, AT(log_file), "FILE", "log there instead of to standard error; SIGHUP opens it anew", 0, 0 },
+	{ "rdma", TEXT, AT(rdma), "auto|yes|no", "serve reads by RDMA at the first address to listen on (default auto: if it is a device's)", 0, 0 },
+	{ "arena", TEXT, AT(arena), "SIZE", "memory for objects that are read by RDMA (default 256M)", 0, 0 },
 	{ "workers", NUMBER, AT(workers), "N", "threads that use the store (default 8)", 1, 64 },
 	{ "max-clients", NUMBER, AT(clients_max), "N", "clients at once (default 1024)", 1, 65536 },
 	{ "lease", SECONDS, AT(lease_ttl_ns), "SECONDS", "how long a client that is cut off keeps what it reads (default 30)", 1, 86400 },
@@ -226,6 +228,8 @@ static int check(const struct options *o)
 		return pt_fail(EINVAL, "no secret: give --secret-file FILE (make one with: openssl rand -hex 32 > FILE; chmod 600 FILE), or --insecure on loopback");
 	if (o->secret_file && o->insecure)
 		return pt_fail(EINVAL, "--insecure and --secret-file exclude each other");
+	if (strcmp(o->rdma, "auto") != 0 && strcmp(o->rdma, "yes") != 0 && strcmp(o->rdma, "no") != 0)
+		return pt_fail(EINVAL, "rdma is auto, yes or no, not \"%s\"", o->rdma);
 	if (o->tls && o->insecure)
 		return pt_fail(EINVAL, "--tls needs --secret-file, which is its key");
 	return 0;
@@ -235,7 +239,7 @@ int settings_read(int argc, char **argv, struct options *o)
 {
 	int rc;
 
-	*o = (struct options){ .lease_ttl_ns = 30 * NS_PER_S, .drain_ns = 10 * NS_PER_S, .workers = 8, .clients_max = 1024 };
+	*o = (struct options){ .lease_ttl_ns = 30 * NS_PER_S, .drain_ns = 10 * NS_PER_S, .workers = 8, .clients_max = 1024, .rdma = "auto", .arena = "256M" };
 	rc = read_all(argc, argv, o);
 	if (rc == 0 && !o->help && !o->version)
 		rc = check(o);

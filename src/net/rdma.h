@@ -1,0 +1,52 @@
+/* net/rdma.h - one-sided reads of a daemon's memory over RC connections made with librdmacm. All verbs are in
+ * rdma_verbs.c and rdma_verbs_server.c.
+ *
+ * The daemon registers one span of memory for remote reading and accepts connections whose private data is a token that it knows; it tells them the
+ * span's address and key. Its processor has no part in the reads. Built without librdmacm, every call is -EOPNOTSUPP. */
+#ifndef PT_NET_RDMA_H
+#define PT_NET_RDMA_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include "net/rdma_plan.h"
+
+#define PT_RDMA_TOKEN 16
+
+/* ---- the daemon's side ---- */
+struct pt_rdma_server;
+
+/* Whether the token may connect; by the server's thread. */
+typedef bool pt_rdma_admit_fn(void *ctx, const uint8_t token[PT_RDMA_TOKEN]);
+
+/* memory: stays the caller's, and there until stop. -EOPNOTSUPP: no device here. */
+int pt_rdma_server_start(const struct sockaddr *sa, socklen_t sa_len, void *memory, uint64_t bytes, pt_rdma_admit_fn *admit, void *ctx,
+			 struct pt_rdma_server **ret_server);
+/* Ends the connection that came with the token; nothing can be read through it afterwards. */
+void pt_rdma_server_drop(struct pt_rdma_server *server, const uint8_t token[PT_RDMA_TOKEN]);
+void pt_rdma_server_stop(struct pt_rdma_server *server);        /* NULL is fine */
+
+/* ---- the client's side ---- */
+struct pt_rdma;
+
+struct pt_rdma_counters {
+	uint64_t requests, bytes_read, bytes_asked, bounced_bytes;
+};
+
+/* bind_to: an address of the local device to use, or NULL. -EOPNOTSUPP no device; -EIO, -EACCES (refused). Waits at most timeout_ns. */
+int pt_rdma_connect(const struct sockaddr *sa, socklen_t sa_len, const struct sockaddr *bind_to, const uint8_t token[PT_RDMA_TOKEN], int64_t timeout_ns,
+		    struct pt_rdma **ret_rdma);
+void pt_rdma_close(struct pt_rdma *rdma);                       /* NULL is fine */
+/* Reads all ranges; `remote` counts from the start of the daemon's span. Buffers that are registered are read into straight, others through bounce buffers
+ * of the connection. One caller at a time. After a failure the connection is of no use. -EIO. */
+int pt_rdma_read(struct pt_rdma *rdma, struct pt_rdma_range *ranges, uint32_t count, int64_t deadline_ns);
+/* The daemon's span. */
+uint64_t pt_rdma_span(const struct pt_rdma *rdma);
+/* A caller's memory, for reads straight into it. -EIO. */
+int pt_rdma_register(struct pt_rdma *rdma, void *addr, uint64_t len, void **ret_region, uint32_t *ret_key);
+void pt_rdma_unregister(void *region);
+const char *pt_rdma_device(const struct pt_rdma *rdma);         /* its name */
+void pt_rdma_counters(struct pt_rdma *rdma, struct pt_rdma_counters *ret_counters);
+
+#endif

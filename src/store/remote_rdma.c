@@ -1,0 +1,443 @@
+/* store/remote_rdma.c - reads of a daemon's objects by RDMA: where each object is comes over TCP once, and is kept while its lease holds; the bytes
+ * come without the daemon's doing.
+ *
+ * One thread owns the connection and the places; others queue reads to it. What cannot go this way (no connection, an object that does not fit the
+ * daemon's arena, a lease that ran out while it was read) goes by TCP, so nothing is ever wrong, only slower. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/io.h"
+#include "base/size.h"
+#include "net/addr.h"
+#include "net/rdma.h"
+#include "store/remote_int.h"
+
+#define CONNECT_NS INT64_C(3000000000)
+#define PAUSE_NS INT64_C(2000000000)            /* between attempts to connect */
+#define READ_NS INT64_C(5000000000)             /* without an end a read goes by TCP instead */
+#define PLACES_MAX 65536u
+
+struct place {
+	struct pt_refmap_node node;             /* first */
+	uint64_t off, bytes;                    /* in the daemon's span */
+	int64_t until_ns;                       /* trusted until then */
+};
+
+struct read {
+	TAILQ_ENTRY(read) link;
+	const struct pt_data_range *ranges;
+	size_t count;
+	struct pt_done *done;
+};
+
+struct region {
+	LIST_ENTRY(region) link;
+	uint8_t *addr;
+	uint64_t len;
+	void *mr;                               /* with the connection that is; NULL: not yet */
+	uint32_t key;
+};
+
+struct pt_remote_rdma {
+	struct pt_remote *remote;
+	struct sockaddr_storage bind_to;
+	bool has_bind;
+	pthread_t thread;
+	bool started;
+	pthread_mutex_t lock;                   /* queue, stopping, regions, status */
+	pthread_cond_t cond;
+	TAILQ_HEAD(, read) queue;
+	bool stopping;
+	LIST_HEAD(, region) regions;
+	struct pt_remote_rdma_status status;
+	/* The thread's. */
+	struct pt_rdma *rdma;
+	uint64_t connection;                    /* of the session that it belongs to */
+	int64_t retry_at_ns;
+	struct pt_refmap places;
+	struct pt_rdma_range *ranges;
+	size_t range_room;
+};
+
+/* ---- places ---- */
+
+static void places_clear(struct pt_remote_rdma *p)
+{
+	struct pt_refmap_node *n;
+
+	while (p->places.buckets && (n = pt_refmap_any(&p->places))) {
+		pt_refmap_remove(&p->places, n);
+		free(n);
+	}
+}
+
+
+static int locate_reply(struct pt_net_call *call, const Ptio__Wire__Reply *reply)
+{
+	struct pt_remote_op *op = (struct pt_remote_op *)call;
+	struct place *place = op->ret_a;
+	const Ptio__Wire__Places *l = reply->places;
+
+	if (reply->result_case != PTIO__WIRE__REPLY__RESULT_PLACES || l->n_off != 1)
+		return pt_remote_reply_bad();
+	place->off = l->off[0];
+	place->bytes = l->bytes[0];
+	place->until_ns = call->sent_ns + (int64_t)(l->lease_ttl_ns - l->lease_margin_ns);
+	return 0;
+}
+
+/* Asks the daemon, which loads the object if need be. */
+static int locate(struct pt_remote_rdma *p, const struct pt_blob_ref *ref, struct place *place)
+{
+	Ptio__Wire__Request q = PTIO__WIRE__REQUEST__INIT;
+	Ptio__Wire__Blobs blobs = PTIO__WIRE__BLOBS__INIT;
+	uint8_t blob[PT_WIRE_BLOB];
+	struct pt_wait w;
+	struct pt_remote_op *op = pt_remote_op_wait(p->remote, &w);
+
+	if (!op)
+		return pt_fail_nomem();
+	op->ret_a = place;
+	op->call.flags = PT_NET_RETRY;
+	op->call.reply = locate_reply;
+	pt_wire_blob_put(blob, (uint8_t)ref->kind, &ref->id);
+	blobs.blobs = (ProtobufCBinaryData){ sizeof(blob), blob };
+	q.op_case = PTIO__WIRE__REQUEST__OP_LOCATE;
+	q.locate = &blobs;
+	pt_remote_send(op, &q);
+	return pt_wait_finish(&w);
+}
+
+static int place_get(struct pt_remote_rdma *p, const struct pt_blob_ref *ref, struct place **ret_place)
+{
+	struct place *place = (struct place *)pt_refmap_find(&p->places, ref);
+	int rc;
+
+	if (place && pt_time_boot_ns() + READ_NS < place->until_ns) {
+		*ret_place = place;
+		return 0;
+	}
+	if (!place) {
+		if (p->places.count >= PLACES_MAX)
+			return pt_fail(EAGAIN, "more places than are kept");
+		place = pt_calloc(1, sizeof(*place));
+		if (!place)
+			return pt_fail_nomem();
+		place->node.ref = *ref;
+		pt_refmap_insert(&p->places, &place->node);
+	}
+	rc = locate(p, ref, place);
+	if (rc < 0) {
+		pt_refmap_remove(&p->places, &place->node);
+		free(place);
+		return rc;
+	}
+	*ret_place = place;
+	return 0;
+}
+
+/* ---- the connection ---- */
+
+static void disconnect(struct pt_remote_rdma *p)
+{
+	struct region *region;
+
+	pthread_mutex_lock(&p->lock);
+	LIST_FOREACH(region, &p->regions, link) {
+		pt_rdma_unregister(region->mr);
+		region->mr = NULL;
+		region->key = 0;
+	}
+	p->status.connected = false;
+	pthread_mutex_unlock(&p->lock);
+	pt_rdma_close(p->rdma);
+	p->rdma = NULL;
+	places_clear(p);
+}
+
+/* A connection for the session as it is now. */
+static int connected(struct pt_remote_rdma *p)
+{
+	struct pt_net_session session;
+	struct sockaddr_storage sa;
+	struct region *region;
+	int rc;
+
+	pt_net_session(p->remote->client, &session);
+	if (p->rdma && p->connection == session.connection)
+		return 0;
+	if (p->rdma)
+		disconnect(p);
+	if (pt_time_boot_ns() < p->retry_at_ns)
+		return -EAGAIN;
+	p->retry_at_ns = pt_time_boot_ns() + PAUSE_NS;
+	if (!session.rdma_port)
+		return pt_fail(EOPNOTSUPP, "the daemon does not serve by RDMA");
+	sa = session.peer;
+	if (sa.ss_family == AF_INET)
+		((struct sockaddr_in *)&sa)->sin_port = htons(session.rdma_port);
+	else
+		((struct sockaddr_in6 *)&sa)->sin6_port = htons(session.rdma_port);
+	rc = pt_rdma_connect((struct sockaddr *)&sa, sizeof(sa), p->has_bind ? (struct sockaddr *)&p->bind_to : NULL, session.rdma_token, CONNECT_NS,
+			     &p->rdma);
+	if (rc < 0)
+		return rc;
+	p->connection = session.connection;
+	pthread_mutex_lock(&p->lock);
+	LIST_FOREACH(region, &p->regions, link)
+		if (pt_rdma_register(p->rdma, region->addr, region->len, &region->mr, &region->key) < 0)
+			region->key = 0;
+	p->status.connected = true;
+	p->status.connects++;
+	snprintf(p->status.device, sizeof(p->status.device), "%s", pt_rdma_device(p->rdma));
+	pthread_mutex_unlock(&p->lock);
+	return 0;
+}
+
+/* The key of the registered region that holds these bytes; 0: none does. */
+static uint32_t key_of(struct pt_remote_rdma *p, const void *buf, uint64_t len)
+{
+	const struct region *region;
+	uint32_t key = 0;
+
+	pthread_mutex_lock(&p->lock);
+	LIST_FOREACH(region, &p->regions, link)
+		if ((const uint8_t *)buf >= region->addr && len <= region->len && (uint64_t)((const uint8_t *)buf - region->addr) <= region->len - len)
+			key = region->key;
+	pthread_mutex_unlock(&p->lock);
+	return key;
+}
+
+/* ---- reads ---- */
+
+static int prepare(struct pt_remote_rdma *p, const struct read *rd, int64_t *ret_until_ns)
+{
+	struct place *place = NULL;
+	int64_t until = INT64_MAX;
+	int rc;
+
+	if (rd->count > p->range_room) {
+		struct pt_rdma_range *grown = pt_reallocarray(p->ranges, rd->count, sizeof(*grown));
+
+		if (!grown)
+			return pt_fail_nomem();
+		p->ranges = grown;
+		p->range_room = rd->count;
+	}
+	for (size_t i = 0; i < rd->count; i++) {
+		const struct pt_data_range *r = &rd->ranges[i];
+
+		if (!place || !pt_blob_ref_equal(&place->node.ref, &r->blob)) {
+			rc = place_get(p, &r->blob, &place);
+			if (rc < 0)
+				return rc;
+			until = place->until_ns < until ? place->until_ns : until;
+		}
+		if (r->len > place->bytes || r->off > place->bytes - r->len || place->off > pt_rdma_span(p->rdma) ||
+		    place->bytes > pt_rdma_span(p->rdma) - place->off)
+			return pt_fail(EIO, "bytes beyond the end of an object");
+		p->ranges[i] = (struct pt_rdma_range){ place->off + r->off, r->len, r->buf, r->len ? key_of(p, r->buf, r->len) : 0 };
+	}
+	*ret_until_ns = until;
+	return 0;
+}
+
+static int read_now(struct pt_remote_rdma *p, const struct read *rd)
+{
+	int64_t until = 0;
+	int rc = connected(p);
+
+	if (rc < 0)
+		return rc;
+	if (p->places.count >= PLACES_MAX)
+		places_clear(p);
+	if (rd->count > UINT32_MAX)
+		return -E2BIG;
+	rc = prepare(p, rd, &until);
+	if (rc < 0)
+		return rc;
+	rc = pt_rdma_read(p->rdma, p->ranges, (uint32_t)rd->count, pt_time_boot_ns() + READ_NS);
+	if (rc < 0) {
+		disconnect(p);
+		return rc;
+	}
+	/* The memory was the object's for certain only while the lease held. */
+	return pt_time_boot_ns() < until ? 0 : -ESTALE;
+}
+
+static void *own(void *arg)
+{
+	struct pt_remote_rdma *p = arg;
+	struct pt_rdma_counters counters = { 0 };
+	struct read *rd;
+	int rc;
+
+	for (;;) {
+		pthread_mutex_lock(&p->lock);
+		while (!(rd = TAILQ_FIRST(&p->queue)) && !p->stopping)
+			pthread_cond_wait(&p->cond, &p->lock);
+		if (rd)
+			TAILQ_REMOVE(&p->queue, rd, link);
+		pthread_mutex_unlock(&p->lock);
+		if (!rd)
+			return NULL;
+		rc = read_now(p, rd);
+		if (p->rdma)
+			pt_rdma_counters(p->rdma, &counters);
+		pthread_mutex_lock(&p->lock);
+		if (rc == 0)
+			p->status.reads++;
+		else
+			p->status.fallbacks++;
+		if (p->rdma) {
+			p->status.requests = counters.requests;
+			p->status.bytes_read = counters.bytes_read;
+			p->status.bytes_asked = counters.bytes_asked;
+			p->status.bounced_bytes = counters.bounced_bytes;
+		}
+		pthread_mutex_unlock(&p->lock);
+		if (rc == 0)
+			pt_done_call(rd->done, 0);
+		else
+			pt_remote_read_tcp(p->remote, rd->ranges, rd->count, rd->done);
+		free(rd);
+	}
+}
+
+void pt_remote_rdma_read(struct pt_remote_rdma *p, const struct pt_data_range *ranges, size_t count, struct pt_done *done)
+{
+	struct read *rd = pt_malloc(sizeof(*rd));
+
+	if (!rd) {
+		pt_done_call(done, pt_fail_nomem());
+		return;
+	}
+	*rd = (struct read){ .ranges = ranges, .count = count, .done = done };
+	pthread_mutex_lock(&p->lock);
+	TAILQ_INSERT_TAIL(&p->queue, rd, link);
+	pthread_cond_signal(&p->cond);
+	pthread_mutex_unlock(&p->lock);
+}
+
+int pt_remote_rdma_register(struct pt_remote_rdma *p, void *addr, uint64_t len)
+{
+	struct region *region = pt_calloc(1, sizeof(*region));
+
+	if (!region)
+		return pt_fail_nomem();
+	region->addr = addr;
+	region->len = len;
+	pthread_mutex_lock(&p->lock);
+	/* Not having it is only slower. */
+	if (p->status.connected && pt_rdma_register(p->rdma, addr, len, &region->mr, &region->key) < 0)
+		region->key = 0;
+	LIST_INSERT_HEAD(&p->regions, region, link);
+	pthread_mutex_unlock(&p->lock);
+	return 0;
+}
+
+void pt_remote_rdma_unregister(struct pt_remote_rdma *p, void *addr)
+{
+	struct region *region;
+
+	pthread_mutex_lock(&p->lock);
+	LIST_FOREACH(region, &p->regions, link)
+		if (region->addr == addr) {
+			LIST_REMOVE(region, link);
+			pt_rdma_unregister(region->mr);
+			free(region);
+			break;
+		}
+	pthread_mutex_unlock(&p->lock);
+}
+
+void pt_remote_rdma_status(struct pt_remote_rdma *p, struct pt_remote_rdma_status *ret_status)
+{
+	pthread_mutex_lock(&p->lock);
+	*ret_status = p->status;
+	pthread_mutex_unlock(&p->lock);
+}
+
+/* ---- start and stop ---- */
+
+int pt_remote_rdma_start(struct pt_remote *r, bool must, struct pt_remote_rdma **ret_rdma)
+{
+	struct pt_remote_rdma *p = pt_calloc(1, sizeof(*p));
+	struct pt_addr *addrs;
+	size_t count;
+	int rc;
+
+	if (!p)
+		return pt_fail_nomem();
+	p->remote = r;
+	TAILQ_INIT(&p->queue);
+	LIST_INIT(&p->regions);
+	pthread_mutex_init(&p->lock, NULL);
+	pthread_cond_init(&p->cond, NULL);
+	rc = pt_refmap_init(&p->places);
+	if (rc == 0 && r->rdma_bind && *r->rdma_bind) {
+		rc = pt_addr_resolve(r->rdma_bind, &addrs, &count);
+		if (rc == 0) {
+			p->bind_to = addrs[0].sa;
+			if (p->bind_to.ss_family == AF_INET)
+				((struct sockaddr_in *)&p->bind_to)->sin_port = 0;
+			else
+				((struct sockaddr_in6 *)&p->bind_to)->sin6_port = 0;
+			p->has_bind = true;
+			free(addrs);
+		}
+	}
+	if (rc == 0)
+		rc = connected(p);
+	if (rc < 0 && !must) {
+		bool later = r->session.rdma_port && rc != -EOPNOTSUPP;
+
+		if (!later) {
+			pt_remote_rdma_stop(p);
+			*ret_rdma = NULL;
+			return 0;
+		}
+		rc = 0;
+	}
+	if (rc == 0) {
+		rc = pthread_create(&p->thread, NULL, own, p);
+		rc = rc ? pt_fail(rc, "cannot start a thread: %s", strerror(rc)) : 0;
+		p->started = rc == 0;
+	}
+	if (rc < 0) {
+		pt_remote_rdma_stop(p);
+		return rc;
+	}
+	*ret_rdma = p;
+	return 0;
+}
+
+void pt_remote_rdma_stop(struct pt_remote_rdma *p)
+{
+	struct region *region;
+
+	if (!p)
+		return;
+	pthread_mutex_lock(&p->lock);
+	p->stopping = true;
+	pthread_cond_signal(&p->cond);
+	pthread_mutex_unlock(&p->lock);
+	if (p->started)
+		pthread_join(p->thread, NULL);
+	disconnect(p);
+	while ((region = LIST_FIRST(&p->regions))) {
+		LIST_REMOVE(region, link);
+		free(region);
+	}
+	pt_refmap_done(&p->places);
+	free(p->ranges);
+	pthread_cond_destroy(&p->cond);
+	pthread_mutex_destroy(&p->lock);
+	free(p);
+}

@@ -1,0 +1,352 @@
+/* tools/ptiod/span.c - the span that clients read by RDMA: an arena of verified copies of objects, loaded when a client first asks where one is.
+ *
+ * Invariants:
+ * 1. A piece is given back, and its memory used again, only when ttl + margin have passed since it was last told to a client.
+ * 2. An entry is told only when all of its bytes are loaded and every chunk matched its checksum. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/io.h"
+#include "base/log.h"
+#include "base/size.h"
+#include "manifest/key.h"
+#include "manifest/record_small.h"
+#include "net/rdma.h"
+#include "store/arena.h"
+#include "tools/ptiod/server.h"
+
+#define LOAD_BYTES ((uint64_t)4 << 20)          /* of one read */
+
+struct entry {
+	struct pt_refmap_node node;             /* first */
+	TAILQ_ENTRY(entry) used;                /* least recently told first */
+	struct pt_arena_piece *piece;           /* NULL: an empty object */
+	uint64_t bytes;
+	int64_t told_ns;
+	bool loading;
+};
+
+struct token {
+	LIST_ENTRY(token) link;
+	uint8_t bytes[PT_RDMA_TOKEN];
+};
+
+struct span {
+	uint8_t *memory;
+	uint64_t bytes;
+	uint16_t port;
+	struct pt_rdma_server *rdma;
+	pthread_mutex_t lock;                   /* all below */
+	pthread_cond_t loaded;
+	struct pt_arena *arena;
+	struct pt_refmap entries;
+	TAILQ_HEAD(, entry) order;
+	uint64_t loads;
+	LIST_HEAD(, token) tokens;
+};
+
+static bool admit(void *ctx, const uint8_t token[PT_RDMA_TOKEN])
+{
+	struct span *sp = ctx;
+	struct token *t;
+	bool known = false;
+
+	pthread_mutex_lock(&sp->lock);
+	LIST_FOREACH(t, &sp->tokens, link)
+		known = known || memcmp(t->bytes, token, PT_RDMA_TOKEN) == 0;
+	pthread_mutex_unlock(&sp->lock);
+	return known;
+}
+
+static void *span_memory(uint64_t bytes)
+{
+	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
+
+	if (p != MAP_FAILED)
+		return p;
+	p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (p == MAP_FAILED)
+		return NULL;
+	madvise(p, bytes, MADV_HUGEPAGE);       /* a wish */
+	return p;
+}
+
+static void span_free(struct server *s, struct span *sp)
+{
+	struct entry *e;
+	struct token *t;
+
+	(void)s;
+	pt_rdma_server_stop(sp->rdma);
+	while ((e = TAILQ_FIRST(&sp->order))) {
+		TAILQ_REMOVE(&sp->order, e, used);
+		pt_refmap_remove(&sp->entries, &e->node);
+		free(e);
+	}
+	while ((t = LIST_FIRST(&sp->tokens))) {
+		LIST_REMOVE(t, link);
+		free(t);
+	}
+	pt_refmap_done(&sp->entries);
+	pt_arena_free(sp->arena);
+	if (sp->memory)
+		munmap(sp->memory, sp->bytes);
+	pthread_cond_destroy(&sp->loaded);
+	pthread_mutex_destroy(&sp->lock);
+	free(sp);
+}
+
+int span_start(struct server *s, const struct pt_addr *addr, uint16_t port)
+{
+	struct span *sp = pt_calloc(1, sizeof(*sp));
+	int rc;
+
+	if (!sp)
+		return pt_fail_nomem();
+	TAILQ_INIT(&sp->order);
+	LIST_INIT(&sp->tokens);
+	sp->port = port;
+	pthread_mutex_init(&sp->lock, NULL);
+	pthread_cond_init(&sp->loaded, NULL);
+	rc = pt_size_parse(s->options->arena, &sp->bytes);
+	if (rc == 0 && (sp->bytes < PT_MIB || !pt_size_align(sp->bytes, 2 * PT_MIB, &sp->bytes)))
+		rc = pt_fail(EINVAL, "an arena has 1M or more, not %s", s->options->arena);
+	if (rc == 0)
+		rc = pt_refmap_init(&sp->entries);
+	if (rc == 0)
+		rc = pt_arena_create(sp->bytes, &sp->arena);
+	if (rc == 0 && !(sp->memory = span_memory(sp->bytes)))
+		rc = pt_fail_nomem();
+	if (rc == 0)
+		rc = pt_rdma_server_start((const struct sockaddr *)&addr->sa, addr->len, sp->memory, sp->bytes, admit, sp, &sp->rdma);
+	if (rc < 0) {
+		span_free(s, sp);
+		return rc;
+	}
+	s->span = sp;
+	return 0;
+}
+
+void span_stop(struct server *s)
+{
+	if (s->span)
+		span_free(s, s->span);
+	s->span = NULL;
+}
+
+uint16_t span_port(const struct server *s)
+{
+	return s->span->port;
+}
+
+void span_admit(struct server *s, struct conn *c)
+{
+	struct token *t = s->span ? pt_calloc(1, sizeof(*t)) : NULL;
+
+	if (!t)
+		return;
+	if (pt_random_bytes(t->bytes, sizeof(t->bytes)) < 0) {
+		free(t);
+		return;
+	}
+	memcpy(c->rdma_token, t->bytes, sizeof(t->bytes));
+	pthread_mutex_lock(&s->span->lock);
+	LIST_INSERT_HEAD(&s->span->tokens, t, link);
+	pthread_mutex_unlock(&s->span->lock);
+}
+
+void span_drop(struct server *s, struct conn *c)
+{
+	struct token *t, *next;
+
+	if (!s->span || c->state != CONN_CLOSED)
+		return;
+	pthread_mutex_lock(&s->span->lock);
+	for (t = LIST_FIRST(&s->span->tokens); t; t = next) {
+		next = LIST_NEXT(t, link);
+		if (memcmp(t->bytes, c->rdma_token, sizeof(t->bytes)) == 0) {
+			LIST_REMOVE(t, link);
+			free(t);
+		}
+	}
+	pthread_mutex_unlock(&s->span->lock);
+	pt_rdma_server_drop(s->span->rdma, c->rdma_token);
+}
+
+void span_metrics(struct server *s, uint64_t *ret_bytes, uint64_t *ret_free, uint64_t *ret_objects, uint64_t *ret_loads)
+{
+	struct span *sp = s->span;
+
+	pthread_mutex_lock(&sp->lock);
+	*ret_bytes = sp->bytes;
+	*ret_free = pt_arena_bytes_free(sp->arena);
+	*ret_objects = sp->entries.count;
+	*ret_loads = sp->loads;
+	pthread_mutex_unlock(&sp->lock);
+}
+
+/* ---- loading ---- */
+
+static void forget_locked(struct span *sp, struct entry *e)
+{
+	TAILQ_REMOVE(&sp->order, e, used);
+	pt_refmap_remove(&sp->entries, &e->node);
+	if (e->piece)
+		pt_arena_release(sp->arena, e->piece);
+	free(e);
+}
+
+/* Room for len bytes; objects that nobody can be reading make it. */
+static int make_room_locked(struct server *s, uint64_t len, struct pt_arena_piece **ret_piece)
+{
+	int64_t before = pt_time_boot_ns() - s->options->lease_ttl_ns - s->options->lease_margin_ns;
+	struct span *sp = s->span;
+	struct entry *e, *next;
+	int rc = pt_arena_alloc(sp->arena, len, ret_piece);
+
+	for (e = TAILQ_FIRST(&sp->order); rc == -ENOSPC && e; e = next) {
+		next = TAILQ_NEXT(e, used);
+		if (e->loading || e->told_ns > before)
+			continue;
+		forget_locked(sp, e);
+		rc = pt_arena_alloc(sp->arena, len, ret_piece);
+	}
+	return rc;
+}
+
+/* Every chunk of a native object against the checksums that its manifest keeps. One that was not committed yet has none: its upload was checked. */
+static int verify(struct server *s, const struct pt_blob_ref *ref, const uint8_t *data, uint64_t bytes)
+{
+	struct pt_buf value = PT_BUF_INIT;
+	struct pt_rkey key;
+	const uint8_t *hashes;
+	uint64_t count_chunks, version, payload, off;
+	char hex[PT_ID_HEX_LEN + 1];
+	int rc;
+
+	if (ref->kind != PT_BLOB_TENSOR || bytes < 8)
+		return 0;
+	payload = pt_get_le64(data);
+	if (payload > bytes - 8)
+		return 0;
+	payload += 8;
+	pt_rkey_hashes(&key, &ref->id);
+	rc = pt_meta_get(&s->store->meta, key.b, key.len, &value, &version);
+	if (rc == 0 && version)
+		rc = pt_record_hashes_decode(value.data, value.len, &hashes, &count_chunks);
+	for (uint64_t i = 0; rc == 0 && version && i < count_chunks; i++) {
+		off = payload + i * PT_HASH_CHUNK;
+		if (off >= bytes || pt_hash64(data + off, pt_size_min(PT_HASH_CHUNK, bytes - off)) != pt_get_le64(hashes + i * 8)) {
+			pt_id_hex(&ref->id, hex);
+			rc = pt_fail(EIO, "chunk %llu of object %s does not match its checksum: the daemon's disk or memory is damaged; restore this tensor",
+				     (unsigned long long)i, hex);
+			pt_log(PT_LOG_ERROR, "%s", pt_fail_sentence());
+		}
+	}
+	pt_buf_done(&value);
+	return rc;
+}
+
+static int load(struct server *s, const struct pt_blob_ref *ref, uint8_t *data, uint64_t bytes)
+{
+	int rc = 0;
+
+	for (uint64_t at = 0; rc == 0 && at < bytes; at += LOAD_BYTES) {
+		struct pt_data_range range = { *ref, at, pt_size_min(LOAD_BYTES, bytes - at), data + at };
+
+		rc = pt_data_read(&s->store->data, &range, 1);
+	}
+	return rc < 0 ? rc : verify(s, ref, data, bytes);
+}
+
+/* A fresh entry, loaded; the lock is given up meanwhile. */
+static int enter_locked(struct server *s, const struct pt_blob_ref *ref, uint64_t bytes, struct entry **ret_e)
+{
+	struct span *sp = s->span;
+	struct entry *e = pt_calloc(1, sizeof(*e));
+	int rc = e ? 0 : pt_fail_nomem();
+
+	if (rc == 0 && bytes)
+		rc = make_room_locked(s, bytes, &e->piece);
+	if (rc < 0) {
+		free(e);
+		return rc;
+	}
+	e->node.ref = *ref;
+	e->bytes = bytes;
+	e->loading = true;
+	pt_refmap_insert(&sp->entries, &e->node);
+	TAILQ_INSERT_TAIL(&sp->order, e, used);
+	pthread_mutex_unlock(&sp->lock);
+	rc = e->piece ? load(s, ref, sp->memory + pt_arena_off(e->piece), bytes) : 0;
+	pthread_mutex_lock(&sp->lock);
+	e->loading = false;
+	sp->loads++;
+	pthread_cond_broadcast(&sp->loaded);
+	if (rc < 0)
+		forget_locked(sp, e);
+	else
+		*ret_e = e;
+	return rc;
+}
+
+static int place(struct server *s, const struct pt_blob_ref *ref, uint64_t *ret_off, uint64_t *ret_bytes)
+{
+	struct span *sp = s->span;
+	struct entry *e;
+	uint64_t bytes;
+	int rc = pt_data_stat(&s->store->data, ref, &bytes);
+
+	if (rc < 0)
+		return rc;
+	pthread_mutex_lock(&sp->lock);
+	while ((e = (struct entry *)pt_refmap_find(&sp->entries, ref)) && e->loading)
+		pthread_cond_wait(&sp->loaded, &sp->lock);
+	if (!e)
+		rc = enter_locked(s, ref, bytes, &e);
+	if (rc == 0) {
+		e->told_ns = pt_time_boot_ns();
+		TAILQ_REMOVE(&sp->order, e, used);
+		TAILQ_INSERT_TAIL(&sp->order, e, used);
+		*ret_off = e->piece ? pt_arena_off(e->piece) : 0;
+		*ret_bytes = e->bytes;
+	}
+	pthread_mutex_unlock(&sp->lock);
+	return rc;
+}
+
+void span_locate(struct server *s, struct job *job)
+{
+	const ProtobufCBinaryData *blobs = &job->request->locate->blobs;
+	Ptio__Wire__Places places = PTIO__WIRE__PLACES__INIT;
+	Ptio__Wire__Reply reply = PTIO__WIRE__REPLY__INIT;
+	uint64_t off[PT_WIRE_RANGES_MAX], bytes[PT_WIRE_RANGES_MAX];
+	uint32_t n = pt_wire_blob_count(blobs);
+	int rc = s->span ? 0 : pt_fail(EOPNOTSUPP, "the daemon does not serve by RDMA");
+
+	for (uint32_t i = 0; rc == 0 && i < n; i++) {
+		struct pt_blob_ref ref;
+		uint8_t kind;
+
+		pt_wire_blob_get(blobs, i, &kind, &ref.id);
+		ref.kind = (enum pt_blob_kind)kind;
+		rc = place(s, &ref, &off[i], &bytes[i]);
+	}
+	if (rc < 0) {
+		reply_error(job, rc);
+		return;
+	}
+	places.n_off = places.n_bytes = n;
+	places.off = off;
+	places.bytes = bytes;
+	places.lease_ttl_ns = (uint64_t)s->options->lease_ttl_ns;
+	places.lease_margin_ns = (uint64_t)s->options->lease_margin_ns;
+	reply.result_case = PTIO__WIRE__REPLY__RESULT_PLACES;
+	reply.places = &places;
+	reply_pack(job, &reply, 0);
+}
