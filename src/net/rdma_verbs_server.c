@@ -222,6 +222,9 @@ int pt_rdma_server_start(const struct sockaddr *sa, socklen_t sa_len, void *memo
 		rc = fail_call("rdma_create_id");
 	if (rc == 0 && rdma_bind_addr(s->listener, (struct sockaddr *)sa))
 		rc = fail_call("binding the address");
+	/* Registering takes its time, so not while the first client waits. An address of all devices has none yet. */
+	if (rc == 0 && s->listener->verbs && !device_get(s, s->listener->verbs))
+		rc = fail_call("registering the arena (raise the limit of locked memory: ulimit -l)");
 	if (rc == 0 && rdma_listen(s->listener, 64))
 		rc = fail_call("rdma_listen");
 	if (rc == 0) {

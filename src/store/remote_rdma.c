@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
+#include <time.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
@@ -366,6 +367,22 @@ void pt_remote_rdma_status(struct pt_remote_rdma *p, struct pt_remote_rdma_statu
 
 /* ---- start and stop ---- */
 
+/* must: until the timeout. */
+static int connect_first(struct pt_remote_rdma *p, bool must)
+{
+	int64_t until = pt_time_boot_ns() + p->remote->timeout_ns, left;
+	int rc;
+
+	for (;;) {
+		rc = connected(p);
+		if (rc == 0 || !must || rc == -EOPNOTSUPP || rc == -EACCES || p->retry_at_ns >= until)
+			return rc;
+		left = p->retry_at_ns - pt_time_boot_ns();
+		if (left > 0)
+			nanosleep(&(struct timespec){ left / 1000000000, left % 1000000000 }, NULL);
+	}
+}
+
 int pt_remote_rdma_start(struct pt_remote *r, bool must, struct pt_remote_rdma **ret_rdma)
 {
 	struct pt_remote_rdma *p = pt_calloc(1, sizeof(*p));
@@ -394,7 +411,7 @@ int pt_remote_rdma_start(struct pt_remote *r, bool must, struct pt_remote_rdma *
 		}
 	}
 	if (rc == 0)
-		rc = connected(p);
+		rc = connect_first(p, must);
 	if (rc < 0 && !must) {
 		bool later = r->session.rdma_port && rc != -EOPNOTSUPP;
 

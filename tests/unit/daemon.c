@@ -92,7 +92,7 @@ static uint16_t port_of(const char *log, const char *kind)
 	return at ? (uint16_t)atoi(at) : 0;
 }
 
-static void become(const char *dir, const char *store, uint16_t port, const char *const *args, const char *log, const char *ready)
+static void become(const char *dir, const char *store, int port, const char *const *args, const char *log, const char *ready)
 {
 	const char *build = getenv("PTIO_BUILD");
 	const char *argv[32];
@@ -106,12 +106,14 @@ static void become(const char *dir, const char *store, uint16_t port, const char
 	setenv("NOTIFY_SOCKET", ready, 1);
 	unsetenv("PTIO_FAULTS");
 	snprintf(program, sizeof(program), "%s/tools/ptiod/ptiod", build ? build : ".");
-	snprintf(listen_on, sizeof(listen_on), "127.0.0.1:%u", port);
+	snprintf(listen_on, sizeof(listen_on), "127.0.0.1:%d", port);
 	snprintf(secret, sizeof(secret), "%s", daemon_secret(dir));
 	argv[n++] = program;
 	argv[n++] = store ? store : dir;
-	argv[n++] = "--listen";
-	argv[n++] = listen_on;
+	if (port >= 0) {
+		argv[n++] = "--listen";
+		argv[n++] = listen_on;
+	}
 	argv[n++] = "--secret-file";
 	argv[n++] = secret;
 	while (args && *args && n < 30) {
@@ -128,7 +130,7 @@ static void become(const char *dir, const char *store, uint16_t port, const char
 	_exit(127);
 }
 
-void daemon_start(struct daemon *d, const char *dir, const char *store, uint16_t port, const char *const *args)
+static void start_at(struct daemon *d, const char *dir, const char *store, int port, const char *const *args)
 {
 	char ready[108], line[64] = "", *log;
 	struct pollfd p;
@@ -170,6 +172,16 @@ void daemon_start(struct daemon *d, const char *dir, const char *store, uint16_t
 	MUST(d->port);
 	free(log);
 	snprintf(d->hosts, sizeof(d->hosts), "127.0.0.1:%u", d->port);
+}
+
+void daemon_start(struct daemon *d, const char *dir, const char *store, uint16_t port, const char *const *args)
+{
+	start_at(d, dir, store, port, args);
+}
+
+void daemon_start_first(struct daemon *d, const char *dir, const char *store, const char *const *args)
+{
+	start_at(d, dir, store, -1, args);
 }
 
 int daemon_stop(struct daemon *d, int signal_number)

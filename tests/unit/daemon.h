@@ -14,6 +14,8 @@ struct daemon {
 
 /* Starts one and waits until it is ready. port 0: any. args: more arguments, NULL-terminated, or NULL. Its log is in dir. */
 void daemon_start(struct daemon *d, const char *dir, const char *store, uint16_t port, const char *const *args);
+/* The same with --listen and port only as args say; the port is that of the first address. */
+void daemon_start_first(struct daemon *d, const char *dir, const char *store, const char *const *args);
 /* By signal; returns its wait status. */
 int daemon_stop(struct daemon *d, int signal);
 /* The secret file of a folder; made if it is not there. Kept until the process ends. */
