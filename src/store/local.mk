@@ -1,5 +1,7 @@
 # The store layer: two engine contracts, their checked forms, the engines.
 libptio_core_la_SOURCES += \
+	src/store/arena.c \
+	src/store/arena.h \
 	src/store/data.c \
 	src/store/data.h \
 	src/store/data_file.c \

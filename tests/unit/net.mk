@@ -2,7 +2,8 @@
 net_tests = \
 	tests/unit/test_net_faults \
 	tests/unit/test_net_peers \
-	tests/unit/test_net_wire
+	tests/unit/test_net_wire \
+	tests/unit/test_rdma_plan
 check_PROGRAMS += $(net_tests)
 TESTS += $(net_tests)
 net_support = tests/unit/store_support.c tests/unit/store_support.h tests/unit/daemon.c tests/unit/daemon.h tests/unit/rng.h
@@ -18,3 +19,7 @@ tests_unit_test_net_peers_LDADD = $(UNIT_LIBS)
 tests_unit_test_net_wire_SOURCES = tests/unit/test_net_wire.c $(net_support)
 tests_unit_test_net_wire_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_net_wire_LDADD = $(UNIT_LIBS)
+
+tests_unit_test_rdma_plan_SOURCES = tests/unit/test_rdma_plan.c $(net_support)
+tests_unit_test_rdma_plan_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_rdma_plan_LDADD = $(UNIT_LIBS)

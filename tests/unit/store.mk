@@ -1,5 +1,6 @@
 # Unit tests of the store layer.
 store_tests = \
+	tests/unit/test_store_arena \
 	tests/unit/test_store_data \
 	tests/unit/test_store_fault \
 	tests/unit/test_store_full \
@@ -10,6 +11,10 @@ store_tests = \
 check_PROGRAMS += $(store_tests)
 TESTS += $(store_tests)
 store_support = tests/unit/store_support.c tests/unit/store_support.h tests/unit/daemon.c tests/unit/daemon.h tests/unit/rng.h
+
+tests_unit_test_store_arena_SOURCES = tests/unit/test_store_arena.c $(store_support)
+tests_unit_test_store_arena_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_store_arena_LDADD = $(UNIT_LIBS)
 
 tests_unit_test_store_data_SOURCES = tests/unit/test_store_data.c $(store_support)
 tests_unit_test_store_data_CPPFLAGS = $(UNIT_CPPFLAGS)

@@ -3,5 +3,4 @@ check_PROGRAMS += tests/vm/test_rdma
 tests_vm_test_rdma_SOURCES = tests/vm/test_rdma.c tests/unit/raw_peer.c tests/unit/raw_peer.h $(net_support)
 tests_vm_test_rdma_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_vm_test_rdma_LDADD = $(UNIT_LIBS)
-TESTS += tests/vm/run
-EXTRA_DIST += tests/vm/run tests/vm/test_mount.sh tests/vm/vm
+EXTRA_DIST += tests/vm/suite tests/vm/test_mount.sh

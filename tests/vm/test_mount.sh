@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Claim: a daemon at 10.77.0.1 and a mount that comes from 10.77.0.2 do the main job over RDMA, with numpy as client:
-# four writers that hold the whole tensor, readers in other layouts. Runs in tests/vm/vm, in the build directory.
+# four writers that hold the whole tensor, readers in other layouts. Run by tests/vm/suite.
 set -eu
 build=${PTIO_BUILD:-.}
 python=${PTIO_PYTHON:-python3}
