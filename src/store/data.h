@@ -71,7 +71,7 @@ struct pt_data_ops {
 	void (*space)(void *h, struct pt_data_space *ret_space, struct pt_done *done);
 	/* Everything sealed before is durable. */
 	void (*sync)(void *h, struct pt_done *done);
-	/* Drops staged blobs whose writer is dead. *ret_count: how many. */
+	/* Drops staged blobs whose writer is dead (*ret_count: how many), and what this process holds of blobs that others have removed. */
 	void (*sweep)(void *h, uint64_t *ret_count, struct pt_done *done);
 };
 

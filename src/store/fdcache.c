@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -169,4 +170,26 @@ void pt_fdcache_forget(struct pt_fdcache *c, const struct pt_blob_ref *ref)
 	}
 	pthread_mutex_unlock(&c->lock);
 	file_close(unused);
+}
+
+void pt_fdcache_sweep(struct pt_fdcache *c)
+{
+	struct pt_fdcache_file *f, *next, *gone = NULL;
+	struct stat st;
+
+	pthread_mutex_lock(&c->lock);
+	for (f = c->oldest; f; f = next) {
+		next = f->newer;
+		if (fstat(f->fd, &st) < 0 || st.st_nlink)
+			continue;
+		idle_remove_locked(c, f);
+		pt_refmap_remove(&c->map, &f->node);
+		f->newer = gone;
+		gone = f;
+	}
+	pthread_mutex_unlock(&c->lock);
+	for (; gone; gone = next) {
+		next = gone->newer;
+		file_close(gone);
+	}
 }

@@ -28,5 +28,7 @@ int pt_fdcache_get(struct pt_fdcache *c, const struct pt_blob_ref *ref, struct p
 void pt_fdcache_put(struct pt_fdcache *c, struct pt_fdcache_file *file);
 /* The blob was deleted: later gets open it again. */
 void pt_fdcache_forget(struct pt_fdcache *c, const struct pt_blob_ref *ref);
+/* Closes idle descriptors of files that others have deleted, whose space is free only then. */
+void pt_fdcache_sweep(struct pt_fdcache *c);
 
 #endif

@@ -130,6 +130,7 @@ void pt_file_sweep(void *h, uint64_t *ret_count, struct pt_done *done)
 	struct sweeper s = { .f = f };
 	int rc = each_entry(f, f->dirfd, "staging", sweep_token, &s);
 
+	pt_fdcache_sweep(f->cache);
 	if (rc >= 0)
 		*ret_count = s.count;
 	pt_done_call(done, rc < 0 ? rc : 0);

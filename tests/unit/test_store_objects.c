@@ -2,6 +2,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -243,6 +244,46 @@ START_TEST(descriptors_stay_few)
 }
 END_TEST
 
+static int deleted_descriptors(void)
+{
+	char path[64], target[4096];
+	DIR *d = opendir("/proc/self/fd");
+	int n = 0;
+
+	MUST(d);
+	for (struct dirent *e; (e = readdir(d));) {
+		ssize_t len;
+
+		snprintf(path, sizeof(path), "/proc/self/fd/%.20s", e->d_name);
+		len = readlink(path, target, sizeof(target) - 1);
+		target[len > 0 ? len : 0] = '\0';
+		n += strstr(target, "/objects/") && strstr(target, "(deleted)");
+	}
+	closedir(d);
+	return n;
+}
+
+START_TEST(space_of_what_others_remove_is_given_back)
+{
+	struct pt_blob_ref ref = blob_new(PT_BLOB_PLAIN);
+	struct pt_data other;
+	uint64_t n;
+	char b[5];
+
+	MUST_WORK(pt_data_file_open(dir, &data));
+	MUST_WORK(pt_data_file_open(dir, &other));
+	MUST_WORK(blob_put(&data, &ref, "bytes", 5));
+	MUST_WORK(blob_get(&data, &ref, b, 5, 0));
+	MUST_WORK(pt_data_remove(&other, &ref));
+	ck_assert_int_eq(deleted_descriptors(), 1);
+	MUST_WORK(pt_data_sweep(&data, &n));
+	ck_assert_int_eq(deleted_descriptors(), 0);
+	MUST_FAIL(ENOENT, blob_get(&data, &ref, b, 5, 0));
+	pt_data_close(&other);
+	pt_data_close(&data);
+}
+END_TEST
+
 START_TEST(objects_are_plain_files_that_nobody_writes_again)
 {
 	struct pt_blob_ref refs[2] = { blob_new(PT_BLOB_TENSOR), blob_new(PT_BLOB_PLAIN) };
@@ -362,6 +403,7 @@ int main(void)
 	tcase_add_test(tcase, a_killed_sealer_leaves_whole_objects_only);
 	tcase_add_test(tcase, a_seal_never_replaces_an_object);
 	tcase_add_test(tcase, descriptors_stay_few);
+	tcase_add_test(tcase, space_of_what_others_remove_is_given_back);
 	tcase_add_test(tcase, objects_are_plain_files_that_nobody_writes_again);
 	tcase_add_test(tcase, an_object_cut_short_is_refused);
 	tcase_add_test(tcase, zeros_take_no_space);
