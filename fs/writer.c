@@ -1,4 +1,4 @@
-/* fs/writer.c - a view name being written: the stream, its order, its verdict and its publication (docs/SPEC.md "Writing through the mount").
+/* fs/writer.c - a view name being written: the stream, its order, its verdict and its publication (docs/PATHS.md "Writing").
  *
  * State is per inode, never per descriptor: dup, dup2 and fork make FLUSH come early and often. A stream takes bytes in order; the write that completes
  * the file seals it, the first flush, fsync or release after that publishes it. O_RDWR opens write at random and read back, so their bytes go to a

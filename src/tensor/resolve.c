@@ -142,7 +142,7 @@ static bool cut_of_request(const struct pt_request *req, struct pt_partition *re
 	return true;
 }
 
-/* Is this set written with exactly the layout of the request? A writer slice has the layout of a lone tp axis (semantics e.2); `writer=` itself
+/* Is this set written with exactly the layout of the request? A writer slice has the layout of a lone tp axis; `writer=` itself
  * only matches writer sets. */
 static bool set_has_layout(const struct pt_request *req, enum pt_written written, int32_t set_size, int32_t set_dim)
 {

@@ -1,4 +1,4 @@
-/* tree/container.h - tensor files kept as their own bytes around references to objects (DECISIONS 24; docs/SPEC.md "Containers").
+/* tree/container.h - tensor files kept as their own bytes around references to objects (docs/SPEC-store.md "Containers").
  *
  * A container is a node whose blob holds every byte of the file that is no payload, verbatim, and says which ranges of which objects lie between them.
  * It also lists the file's tensors, each as a window of one object. A bundle is the other kind: a list of keys of its directory, which reads as one synthesised

@@ -1,4 +1,4 @@
-/* tree/shard_write.h - a rank's state dict goes in, and each tensor is stored as one part of its set (DESIGN 4 "Writes", DECISIONS 6).
+/* tree/shard_write.h - a rank's state dict goes in, and each tensor is stored as one part of its set.
  *
  * Below writer=RofN the file holds whole tensors, of which this rank's slice is stored; below tp=RofN it holds this rank's shards; below other axes whole tensors of
  * that scope. Dimensions come from the stored layout, tp_plan.json, the built-in plan. Below tp=, what a plan says is replicated is stored by rank 0 alone, and a
