@@ -10,12 +10,6 @@
 #define VIEW_ATTR_TIMEOUT 3600.0
 #define UPDATE_TRIES 20
 
-static void time_set(struct timespec *t, int64_t ns)
-{
-	t->tv_sec = ns / 1000000000;
-	t->tv_nsec = ns % 1000000000;
-}
-
 int64_t pt_fs_setattr_mtime(const struct stat *attr, int to_set, int64_t old)
 {
 	if (to_set & FUSE_SET_ATTR_MTIME_NOW)
@@ -31,8 +25,8 @@ static void node_stat(const struct pt_node *n, struct stat *st)
 	st->st_uid = n->uid;
 	st->st_gid = n->gid;
 	st->st_size = n->kind == PT_NODE_DIR ? 0 : (off_t)n->size;
-	time_set(&st->st_mtim, n->mtime_ns);
-	time_set(&st->st_ctim, n->ctime_ns);
+	st->st_mtim = pt_fs_time(n->mtime_ns);
+	st->st_ctim = pt_fs_time(n->ctime_ns);
 }
 
 static int node_attr(struct pt_fs *fs, struct pt_fs_inode *inode, const struct pt_node *known, struct stat *st)
@@ -65,7 +59,7 @@ static void view_attr(struct pt_fs_inode *inode, struct stat *st)
 	st->st_blocks = (blkcnt_t)((v->stored + 511) / 512);
 	if (v->size && !st->st_blocks)
 		st->st_blocks = 1;
-	time_set(&st->st_mtim, v->mtime_ns);
+	st->st_mtim = pt_fs_time(v->mtime_ns);
 	pthread_mutex_unlock(&inode->lock);
 }
 
@@ -107,11 +101,11 @@ int pt_fs_attr(struct pt_fs *fs, struct pt_fs_inode *inode, const struct pt_node
 		break;
 	case PT_FS_CONTROL_DIR:
 		st.st_mode = S_IFDIR | 0555;
-		time_set(&st.st_mtim, fs->started_ns);
+		st.st_mtim = pt_fs_time(fs->started_ns);
 		break;
 	case PT_FS_CONTROL:
 		st.st_mode = S_IFREG | 0444;
-		time_set(&st.st_mtim, pt_time_now_ns());
+		st.st_mtim = pt_fs_time(pt_time_now_ns());
 		break;
 	case PT_FS_INFO:
 		rc = node_attr(fs, inode, known, &st);

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/io.h"
 #include "base/log.h"
+#include "base/text.h"
 
 #define RING 256
 #define AGAIN_NS INT64_C(1000000000)       /* the same failure of the same name within this is not told again */
@@ -92,8 +93,11 @@ void pt_fs_path(struct pt_fs *fs, const struct pt_fs_inode *inode, const char *n
 		pt_buf_printf(out, "/%s", name);
 	if (out->len == 0)
 		pt_buf_append_str(out, "/");
+	/* The sentence that is being reported, not one of finding the path. */
 	if (saved[0])
-		pt_fail(EIO, "%s", saved);      /* the sentence that is being reported, not one of finding the path */
+		pt_fail(EIO, "%s", saved);
+	else
+		pt_fail_clear();
 }
 
 /* One failure reaches FLUSH, RELEASE and every descriptor of the file: it is one line. */
@@ -119,6 +123,8 @@ void pt_fs_errors_add(struct pt_fs *fs, int rc, const struct pt_fs_inode *inode,
 
 	pt_fs_path(fs, inode, name, &path);
 	pt_buf_append_u8(&path, 0);
+	if (!pt_buf_failed(&path))
+		pt_text_clean((char *)path.data);       /* what was refused for its name comes with that name */
 	sentence = pt_fail_sentence();
 	f.time_ns = pt_time_now_ns();
 	f.err = -rc;

@@ -282,7 +282,7 @@ static int seal_locked(struct pt_fs *fs, struct pt_fs_inode *inode, bool last)
 			break;
 	}
 	if (rc < 0) {
-		pt_blob_discard(fs->repo, &blob);
+		pt_blob_discard(fs->repo, &blob, rc);
 		if (rc == -ENOENT) {    /* unlinked while open: nothing to keep */
 			f->gone = true;
 			return 0;
@@ -448,8 +448,7 @@ int pt_fs_file_stat(struct pt_fs *fs, struct pt_fs_inode *inode, struct stat *st
 	st->st_mode = S_IFREG | f->mode;
 	st->st_uid = f->uid;
 	st->st_gid = f->gid;
-	st->st_mtim.tv_sec = f->mtime_ns / 1000000000;
-	st->st_mtim.tv_nsec = f->mtime_ns % 1000000000;
+	st->st_mtim = pt_fs_time(f->mtime_ns);
 	st->st_nlink = f->gone ? 0 : 1;
 	pthread_mutex_unlock(&inode->lock);
 	return rc;
@@ -529,7 +528,7 @@ int pt_fs_file_publish(struct pt_fs *fs, struct pt_fs_inode *inode, uint64_t par
 		rc = pt_fs_upload_source(fs, node, dir, name, &source, &u);
 	if (rc < 0)
 		goto out;
-	rc = pt_node_unlink(fs->repo, parent, component);
+	rc = pt_node_unlink_id(fs->repo, parent, component, inode->node);
 	if (rc < 0)
 		pt_fs_errors_add(fs, rc, inode, NULL, "rename");        /* published all the same: only the old name is left */
 	rc = 0;

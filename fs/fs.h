@@ -238,7 +238,18 @@ void pt_fs_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set
 void pt_fs_statfs(fuse_req_t req, fuse_ino_t ino);
 static inline int64_t pt_fs_time_ns(struct timespec t)
 {
-	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+	const int64_t most = INT64_MAX / 1000000000 - 1;        /* the year 2262; and 1677 */
+	int64_t seconds = t.tv_sec > most ? most : t.tv_sec < -most ? -most : t.tv_sec;
+
+	return seconds * 1000000000 + t.tv_nsec;
+}
+static inline struct timespec pt_fs_time(int64_t ns)
+{
+	int64_t rest = ns % 1000000000;
+
+	if (rest < 0)
+		rest += 1000000000;
+	return (struct timespec){ .tv_sec = (time_t)((ns - rest) / 1000000000), .tv_nsec = (long)rest };
 }
 /* The time that a SETATTR asks for, or `old`. */
 int64_t pt_fs_setattr_mtime(const struct stat *attr, int to_set, int64_t old);

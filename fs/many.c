@@ -199,8 +199,7 @@ void pt_fs_many_stat(struct pt_fs_inode *i, struct stat *st)
 	st->st_uid = i->many->uid;
 	st->st_gid = i->many->gid;
 	st->st_size = (off_t)i->many->size;
-	st->st_mtim.tv_sec = i->many->mtime_ns / 1000000000;
-	st->st_mtim.tv_nsec = i->many->mtime_ns % 1000000000;
+	st->st_mtim = pt_fs_time(i->many->mtime_ns);
 	pthread_mutex_unlock(&i->lock);
 }
 

@@ -34,10 +34,14 @@ const struct pt_fs_option pt_fs_option_table[] = {
 	{ "create", "PTIO_CREATE", "on", "make a dir: store that is not there" },
 	{ "force", "PTIO_FORCE", "off", "allow a dir: store on NFS, 9p or FUSE" },
 	{ "gc=", "PTIO_GC", "on", "collect superseded objects while mounted: on or off" },
+	{ "secret_file=", "PTIO_SECRET_FILE", "", "file with the secret that a ptio:// store's daemon shares" },
+	{ "tls", "PTIO_TLS", "off", "speak TLS with a ptio:// store's daemon" },
+	{ "timeout=", "PTIO_TIMEOUT", "30", "seconds after which what a ptio:// store's daemon does not answer is EIO" },
 	{ NULL, NULL, NULL, NULL }
 };
 
-enum { KEY_HELP, KEY_VERSION, KEY_FOREGROUND, KEY_DEBUG, KEY_RO, KEY_IGNORE, KEY_CREATE, KEY_NOCREATE, KEY_FORCE, KEY_ALLOW_OTHER, KEY_VALUE };
+enum { KEY_HELP, KEY_VERSION, KEY_FOREGROUND, KEY_DEBUG, KEY_RO, KEY_IGNORE, KEY_CREATE, KEY_NOCREATE, KEY_FORCE, KEY_ALLOW_OTHER, KEY_TLS,
+       KEY_VALUE };
 
 static const struct fuse_opt specs[] = {
 	FUSE_OPT_KEY("-h", KEY_HELP),
@@ -52,6 +56,8 @@ static const struct fuse_opt specs[] = {
 	FUSE_OPT_KEY("nocreate", KEY_NOCREATE),
 	FUSE_OPT_KEY("force", KEY_FORCE),
 	FUSE_OPT_KEY("allow_other", KEY_ALLOW_OTHER),
+	FUSE_OPT_KEY("tls", KEY_TLS),
+	FUSE_OPT_KEY("secret_file=", KEY_VALUE), FUSE_OPT_KEY("timeout=", KEY_VALUE),
 	FUSE_OPT_KEY("bare=", KEY_VALUE), FUSE_OPT_KEY("list=", KEY_VALUE), FUSE_OPT_KEY("verify=", KEY_VALUE),
 	FUSE_OPT_KEY("split=", KEY_VALUE), FUSE_OPT_KEY("uid=", KEY_VALUE), FUSE_OPT_KEY("gid=", KEY_VALUE),
 	FUSE_OPT_KEY("umask=", KEY_VALUE), FUSE_OPT_KEY("serve=", KEY_VALUE), FUSE_OPT_KEY("cache_size=", KEY_VALUE), FUSE_OPT_KEY("cache_min=", KEY_VALUE), FUSE_OPT_KEY("gc=", KEY_VALUE),
@@ -84,6 +90,18 @@ static int number(const char *name, const char *value, int base, uint32_t max, u
 		return base == 8 ? pt_fail(EINVAL, "%s%s: not an octal number up to %o", name, value, max) :
 				   pt_fail(EINVAL, "%s%s: not a number up to %u", name, value, max);
 	*ret = (uint32_t)v;
+	return 0;
+}
+
+/* Absolute, since the driver leaves the working directory when it goes to the background. */
+static int secret_file(struct pt_fs_options *o, const char *value)
+{
+	char *path = realpath(value, NULL);
+
+	if (!path)
+		return pt_fail(errno, "secret_file=%s: %s", value, strerror(errno));
+	free(o->secret_file);
+	o->secret_file = path;
 	return 0;
 }
 
@@ -159,6 +177,8 @@ static int option_set(struct pt_fs_options *o, const char *name, const char *val
 			return pt_fail(EINVAL, "split=%s: use balanced or chunk", value);
 		return 0;
 	}
+	if (strcmp(name, "tls") == 0)
+		return on_off("tls=", value, &o->tls);
 	if (strcmp(name, "serve=") == 0) {
 		if (strcmp(value, "auto") == 0)
 			o->serve = PT_SERVE_AUTO;
@@ -176,6 +196,13 @@ static int option_set(struct pt_fs_options *o, const char *name, const char *val
 		return bytes_set(name, value, &o->cache_min);
 	if (!value[0])
 		return 0;
+	if (strcmp(name, "secret_file=") == 0)
+		return secret_file(o, value);
+	if (strcmp(name, "timeout=") == 0) {
+		if (number(name, value, 10, 86400, &o->timeout_s) < 0 || o->timeout_s == 0)
+			return pt_fail(EINVAL, "timeout=%s: give seconds, from 1 to 86400", value);
+		return 0;
+	}
 	if (strcmp(name, "uid=") == 0) {
 		o->set_uid = true;
 		return number(name, value, 10, UINT32_MAX - 1, &o->uid);
@@ -192,13 +219,14 @@ static void usage(void)
 	const struct pt_fs_option *t;
 
 	printf("usage: ptiofs STORE MOUNTPOINT [-f] [-d] [-o option,...]\n\n"
-	       "Shows the tensors of a store as files. STORE is a directory (/path, ./path or dir:path) or mem:SIZE.\n\n"
+	       "Shows the tensors of a store as files. STORE is a directory (/path, ./path or dir:path), mem:SIZE,\n"
+	       "or a ptiod (ptio://HOST:PORT[,HOST:PORT]).\n\n"
 	       "    -f               stay in the foreground\n"
 	       "    -d               log every request (implies -f)\n"
 	       "    -h, -V           this text, the version\n\n"
 	       "options (-o), and the environment variables that set them:\n");
 	for (t = pt_fs_option_table; t->name; t++)
-		printf("    %-12s %-17s %s%s%s%s\n", t->name, t->env, t->help, t->value[0] ? " (default: " : "", t->value, t->value[0] ? ")" : "");
+		printf("    %-13s %-17s %s%s%s%s\n", t->name, t->env, t->help, t->value[0] ? " (default: " : "", t->value, t->value[0] ? ")" : "");
 	printf("\nUnmount with: fusermount3 -u MOUNTPOINT\n");
 }
 
@@ -269,6 +297,9 @@ static int process(void *data, const char *arg, int key, struct fuse_args *out)
 	case KEY_ALLOW_OTHER:
 		o->allow_other = true;
 		return 0;
+	case KEY_TLS:
+		o->tls = true;
+		return 0;
 	case KEY_VALUE:
 		return value_set(p, arg);
 	case KEY_IGNORE:
@@ -321,5 +352,6 @@ void pt_fs_options_done(struct pt_fs_options *options)
 {
 	free(options->store);
 	free(options->mountpoint);
-	options->store = options->mountpoint = NULL;
+	free(options->secret_file);
+	options->store = options->mountpoint = options->secret_file = NULL;
 }

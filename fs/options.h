@@ -33,6 +33,9 @@ struct pt_fs_options {
 	bool set_uid, set_gid;
 	uint32_t uid, gid;
 	uint32_t umask;
+	char *secret_file;              /* absolute, or NULL */
+	bool tls;
+	uint32_t timeout_s;             /* 0: the default */
 	bool foreground, debug;
 };
 

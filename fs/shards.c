@@ -41,7 +41,7 @@ static int feed_all(struct pt_fs *fs, const struct pt_fs_file *f, struct pt_shar
 /* The name is used up: what was written is stored, or has failed. */
 static void name_drop(struct pt_fs *fs, struct pt_fs_file *f, const struct pt_node *n)
 {
-	int rc = pt_node_unlink(fs->repo, n->parent, n->name);
+	int rc = pt_node_unlink_id(fs->repo, n->parent, n->name, n->id);
 
 	if (rc < 0)
 		pt_fail_clear();

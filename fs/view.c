@@ -109,7 +109,7 @@ int pt_fs_view_inode(struct pt_fs *fs, uint64_t node, const char *dir, const cha
 		return rc;
 	v = &i->view;
 	pthread_mutex_lock(&i->lock);
-	v->mode = info && info->mode ? info->mode : 0644;
+	v->mode = info ? info->mode : 0644;
 	v->uid = info ? info->uid : 0;
 	v->gid = info ? info->gid : 0;
 	v->mtime_ns = info ? info->mtime_ns : 0;

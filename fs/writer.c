@@ -457,8 +457,7 @@ void pt_fs_writer_stat(struct pt_fs_inode *inode, struct stat *st)
 	st->st_mode = S_IFREG | w->attrs.mode;
 	st->st_uid = w->attrs.uid;
 	st->st_gid = w->attrs.gid;
-	st->st_mtim.tv_sec = w->attrs.mtime_ns / 1000000000;
-	st->st_mtim.tv_nsec = w->attrs.mtime_ns % 1000000000;
+	st->st_mtim = pt_fs_time(w->attrs.mtime_ns);
 	pthread_mutex_unlock(&inode->lock);
 }
 

@@ -28,7 +28,7 @@ int cli_fail(int rc, const char *fmt, ...)
 
 int cli_open(struct cli *cli, bool for_write, int64_t orphan_grace_ns)
 {
-	struct pt_store_options so = { .create = for_write, .force = cli->force };
+	struct pt_store_options so = { .create = for_write, .force = cli->force, .secret_file = cli->secret_file, .tls = cli->tls };
 	struct pt_repo_options ro = { .verify = PT_VERIFY_TOUCH, .pending_ttl_ns = cli->pending_ttl_ns,
 				      .orphan_grace_ns = orphan_grace_ns };
 	struct pt_store *store;

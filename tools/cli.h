@@ -20,6 +20,8 @@ struct cli {
 	const char *store;              /* URI, from -s or PTIO_STORE */
 	const char *verify;             /* off, whole, touch */
 	bool force;                     /* network filesystems */
+	const char *secret_file;        /* of ptio:// stores, or NULL */
+	bool tls;
 	int64_t pending_ttl_ns;         /* gc: 0 the default */
 	struct pt_repo *repo;           /* once cli_open() was called */
 };
@@ -62,6 +64,17 @@ int cli_links_follow(struct cli *cli, const char *text, char **ret_path);
 /* Parses and looks up, through symlinks on the way. create: makes the key's directories. A key that is not there is CLI_OK with found false. */
 int cli_target_parse(struct cli *cli, const char *text, bool create, struct cli_target *ret_target);
 void cli_target_done(struct cli_target *t);
+/* ---- ordinary files (files.c) ---- */
+typedef int cli_bytes_fn(void *ctx, const void *data, uint64_t len);
+/* A file's bytes, in order; node as read, and read again if it is replaced meanwhile. */
+int cli_file_get(struct cli *cli, struct pt_node *node, cli_bytes_fn *out, void *ctx);
+struct cli_file;
+/* dir_key: of the directory that it will be in. */
+int cli_file_create(struct cli *cli, const char *dir_key, struct cli_file **ret_file);
+cli_bytes_fn cli_file_feed;                             /* ctx: the file */
+/* All bytes are in. attrs: of a file that is not there yet. -EEXIST: no_replace, and it is there. */
+int cli_file_store(struct cli_file *file, uint64_t parent, const char *name, const struct pt_node *attrs, bool no_replace, uint64_t *ret_bytes);
+void cli_file_free(struct cli_file *file);              /* drops what was not stored; NULL is fine */
 /* The request of a view path. */
 void cli_target_request(const struct cli_target *t, struct pt_request *ret_req);
 

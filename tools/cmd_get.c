@@ -69,26 +69,9 @@ unref:
 	return rc;
 }
 
-static int get_plain(struct cli *cli, const struct pt_node *node, int fd, uint8_t *window)
+static int write_out(void *ctx, const void *data, uint64_t len)
 {
-	struct pt_data *data = &pt_repo_store(cli->repo)->data;
-	int rc = 0;
-
-	if (node->size == 0 || pt_id_is_zero(&node->blob.id))
-		return 0;
-	rc = pt_data_pin(data, &node->blob, 1);
-	if (rc < 0)
-		return rc;
-	for (uint64_t off = 0; rc == 0 && off < node->size;) {
-		struct pt_data_range range = { .blob = node->blob, .off = off, .len = pt_size_min(GET_WINDOW, node->size - off), .buf = window };
-
-		rc = pt_data_read(data, &range, 1);
-		if (rc == 0)
-			rc = write_all(fd, window, range.len);
-		off += range.len;
-	}
-	pt_data_unpin(data, &node->blob, 1);
-	return rc;
+	return write_all(*(int *)ctx, data, len);
 }
 
 int cmd_get(struct cli *cli, int argc, char **argv)
@@ -135,8 +118,8 @@ int cmd_get(struct cli *cli, int argc, char **argv)
 	pt_fail_clear();
 	if (t.node.kind == PT_NODE_DIR)
 		rc = get_view(cli, &t, fd, window);
-	else if (t.node.kind == PT_NODE_FILE)
-		rc = get_plain(cli, &t.node, fd, window);
+	else if (t.node.kind != PT_NODE_SYMLINK)
+		rc = cli_file_get(cli, &t.node, write_out, &fd);
 	else
 		rc = pt_fail(EINVAL, "is a symbolic link to %s", t.node.target ? t.node.target : "");
 	if (fd != STDOUT_FILENO) {

@@ -37,11 +37,6 @@ static int feed_upload(void *ctx, const void *data, uint64_t len)
 	return pt_upload_feed(ctx, data, len);
 }
 
-static int feed_plain(void *ctx, const void *data, uint64_t len)
-{
-	return pt_object_writer_append(ctx, data, len);
-}
-
 static int put_view(struct cli *cli, const struct cli_target *t, int fd, const struct pt_upload_options *uo, uint8_t *window)
 {
 	struct pt_published published;
@@ -64,66 +59,32 @@ static int put_view(struct cli *cli, const struct cli_target *t, int fd, const s
 	return rc;
 }
 
-static int put_plain(struct cli *cli, const char *key, int fd, bool no_replace, const struct stat *st, uint8_t *window)
+static int put_file(struct cli *cli, const char *key, int fd, bool no_replace, const struct stat *st, uint8_t *window)
 {
-	struct pt_object_writer *writer;
-	struct pt_node parent, node, attrs;
-	struct pt_blob_ref blob;
-	uint64_t bytes;
+	struct pt_node parent, attrs = { .kind = PT_NODE_FILE, .mode = st->st_mode & 0777, .uid = getuid(), .gid = getgid() };
 	const char *slash = strrchr(key, '/');
-	char *dir = slash ? pt_asprintf("%.*s", (int)(slash - key), key) : NULL;
+	char *dir = pt_asprintf("%.*s", slash ? (int)(slash - key) : 0, key);
+	struct cli_file *file = NULL;
+	uint64_t bytes;
 	int rc;
 
-	if (slash && !dir)
+	if (!dir)
 		return pt_fail_nomem();
-	rc = dir ? pt_node_by_key(cli->repo, dir, true, &parent) : pt_node_get(cli->repo, PT_NODE_ROOT, &parent);
-	free(dir);
-	if (rc < 0)
-		return rc;
-	rc = pt_plain_writer_create(cli->repo, &writer);
-	if (rc < 0)
-		goto done;
-	rc = pump(fd, window, feed_plain, writer);
-	if (rc < 0) {
-		pt_object_writer_abort(writer);
-		goto done;
-	}
-	rc = pt_plain_writer_seal(writer, &blob, &bytes);
-	if (rc < 0)
-		goto done;
-	memset(&attrs, 0, sizeof(attrs));
-	attrs.kind = PT_NODE_FILE;
-	attrs.mode = st->st_mode & 0777;
-	attrs.uid = getuid();
-	attrs.gid = getgid();
 	attrs.mtime_ns = st->st_mtim.tv_sec * INT64_C(1000000000) + st->st_mtim.tv_nsec;
-	attrs.blob = blob;
-	attrs.size = bytes;
-	do {
-		rc = pt_node_create(cli->repo, parent.id, slash ? slash + 1 : key, &attrs, &node);
-		if (rc != -EEXIST || no_replace)
-			break;
-		rc = pt_node_lookup(cli->repo, parent.id, slash ? slash + 1 : key, &node);
-		if (rc < 0)
-			continue;
-		if (node.kind != PT_NODE_FILE) {
-			rc = pt_fail(EISDIR, "%s is not an ordinary file", key);
-			pt_node_done(&node);
-			goto done;
-		}
-		node.blob = blob;
-		node.size = bytes;
-		node.mtime_ns = attrs.mtime_ns;
-		rc = pt_node_update(cli->repo, &node);
-		if (rc < 0)
-			pt_node_done(&node);
-	} while (rc == -EAGAIN || rc == -ENOENT);
-	if (rc == 0) {
+	rc = pt_node_by_key(cli->repo, dir, true, &parent);
+	if (rc < 0)
+		goto out;
+	rc = cli_file_create(cli, dir, &file);
+	if (rc == 0)
+		rc = pump(fd, window, cli_file_feed, file);
+	if (rc == 0)
+		rc = cli_file_store(file, parent.id, slash ? slash + 1 : key, &attrs, no_replace, &bytes);
+	if (rc == 0)
 		printf("file, %llu bytes\n", (unsigned long long)bytes);
-		pt_node_done(&node);
-	}
-done:
+	cli_file_free(file);
 	pt_node_done(&parent);
+out:
+	free(dir);
 	return rc;
 }
 
@@ -207,7 +168,7 @@ int cmd_put(struct cli *cli, int argc, char **argv)
 	} else if (path.has_layout || path.key[0] == '\0') {
 		rc = pt_fail(EISDIR, "is a directory; name a view in it, such as %s/full", text);
 	} else {
-		rc = put_plain(cli, path.key, fd, uo.put, &st, window);
+		rc = put_file(cli, path.key, fd, uo.put, &st, window);
 	}
 	status = rc < 0 ? cli_fail(rc, "%s", text) : CLI_OK;
 done:

@@ -1,7 +1,24 @@
 /* tools/cmd_stat.c - ptio stat: what is known of a tensor, or of a file, as JSON. */
 #include <errno.h>
 
+#include <jansson.h>
+
+#include "base/error.h"
 #include "tools/cli.h"
+
+static int stat_file(const char *text, const struct pt_node *node)
+{
+	char when[32];
+	json_t *j = json_pack("{s:s, s:s, s:I, s:s}", "key", text, "kind",
+			      node->kind == PT_NODE_SYMLINK ? "symlink" : node->kind == PT_NODE_CONTAINER ? "tensor file" : "file", "size",
+			      (json_int_t)node->size, "modified", cli_time(node->mtime_ns, when));
+	int rc = j && json_dumpf(j, stdout, JSON_PRESERVE_ORDER) == 0 ? 0 : pt_fail_nomem();
+
+	json_decref(j);
+	if (rc == 0)
+		putchar('\n');
+	return rc;
+}
 
 int cmd_stat(struct cli *cli, int argc, char **argv)
 {
@@ -33,11 +50,9 @@ int cmd_stat(struct cli *cli, int argc, char **argv)
 			else
 				fwrite(json.data, 1, json.len, stdout);
 		} else {
-			char when[32];
-
-			printf("{\"key\": \"%s\", \"kind\": \"%s\", \"size\": %llu, \"modified\": \"%s\"}\n", argv[i],
-			       t.node.kind == PT_NODE_SYMLINK ? "symlink" : "file", (unsigned long long)t.node.size,
-			       cli_time(t.node.mtime_ns, when));
+			rc = stat_file(argv[i], &t.node);
+			if (rc < 0)
+				status = cli_fail(rc, "%s", argv[i]);
 		}
 		pt_buf_done(&json);
 		cli_target_done(&t);

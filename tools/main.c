@@ -24,8 +24,10 @@ const struct cli_command cli_commands[] = {
 static const char usage_head[] =
 	"usage: ptio [-s STORE] COMMAND [ARGUMENT...]\n"
 	"\n"
-	"  -s, --store=STORE   /path, ./path or dir:path of a store (environment: PTIO_STORE)\n"
+	"  -s, --store=STORE   /path, ./path or dir:path of a store, or ptio://HOST:PORT (environment: PTIO_STORE)\n"
 	"      --verify=MODE   check hashes on reads: off, whole or touch (environment: PTIO_VERIFY; default touch)\n"
+	"      --secret-file=FILE  the secret of a ptio:// store (environment: PTIO_SECRET_FILE)\n"
+	"      --tls           speak TLS with a ptio:// store (environment: PTIO_TLS=1)\n"
 	"      --force         allow a store on a network filesystem\n"
 	"  -V, --version       print the version\n"
 	"  -h, --help          print this\n"
@@ -56,11 +58,13 @@ int cli_usage(const char *command)
 
 int main(int argc, char **argv)
 {
-	enum { OPT_VERIFY = 256, OPT_FORCE };
+	enum { OPT_VERIFY = 256, OPT_FORCE, OPT_SECRET, OPT_TLS };
 	static const struct option options[] = {
 		{ "store", required_argument, NULL, 's' },
 		{ "verify", required_argument, NULL, OPT_VERIFY },
 		{ "force", no_argument, NULL, OPT_FORCE },
+		{ "secret-file", required_argument, NULL, OPT_SECRET },
+		{ "tls", no_argument, NULL, OPT_TLS },
 		{ "version", no_argument, NULL, 'V' },
 		{ "help", no_argument, NULL, 'h' },
 		{ NULL, 0, NULL, 0 },
@@ -81,6 +85,12 @@ int main(int argc, char **argv)
 			break;
 		case OPT_FORCE:
 			cli.force = true;
+			break;
+		case OPT_SECRET:
+			cli.secret_file = optarg;
+			break;
+		case OPT_TLS:
+			cli.tls = true;
 			break;
 		case 'V':
 			printf("ptio %s\n", ptio_version());

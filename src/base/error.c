@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
+
 static __thread char sentence[PT_FAIL_SENTENCE_MAX];
 
 /* A sentence may be built from the old one, so it is formatted aside first. */
@@ -15,6 +17,7 @@ static void sentence_set(const char *fmt, va_list args)
 	char text[PT_FAIL_SENTENCE_MAX];
 
 	vsnprintf(text, sizeof(text), fmt, args);
+	pt_text_clean(text);            /* names come from files and paths, and sentences go to logs and terminals */
 	memcpy(sentence, text, strlen(text) + 1);
 }
 
@@ -41,6 +44,7 @@ int pt_fail_context(int rc, const char *fmt, ...)
 	va_start(args, fmt);
 	vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
+	pt_text_clean(text);
 	len = strlen(text);
 	if (len + 2 < sizeof(sentence)) {
 		keep = strlen(sentence);
@@ -48,6 +52,7 @@ int pt_fail_context(int rc, const char *fmt, ...)
 			keep = sizeof(sentence) - 1 - len - 2;
 		memmove(sentence + len + 2, sentence, keep);
 		sentence[len + 2 + keep] = '\0';
+		pt_text_clean(sentence + len + 2);      /* its last character may have been cut */
 		memcpy(sentence, text, len);
 		memcpy(sentence + len, ": ", 2);
 	}

@@ -8,7 +8,7 @@
 
 #define PT_FAIL_SENTENCE_MAX 1024
 
-/* Records the sentence for this thread and returns -err. err > 0. Preserves errno. */
+/* Records the sentence for this thread, as one printable line, and returns -err. err > 0. Preserves errno. */
 int pt_fail(int err, const char *fmt, ...) __attribute__((format(printf, 2, 3), cold));
 
 /* Puts "context: " in front of this thread's sentence; returns rc unchanged. */

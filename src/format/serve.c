@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/size.h"
+#include "base/text.h"
 #include "format/serve_int.h"
 
 static void add_segment(struct pt_serve_builder *b, uint64_t len, int32_t tensor, uint64_t literal_off)
@@ -117,41 +118,13 @@ size_t pt_served_find(const struct pt_served *s, uint64_t off)
 	return lo;
 }
 
-/* Is s well-formed UTF-8 (no overlong forms, no surrogates, at most U+10FFFF)? */
 static bool is_utf8(const char *s)
 {
-	const uint8_t *p = (const uint8_t *)s;
+	size_t len;
 
-	while (*p) {
-		uint32_t c = *p++, min;
-		int more;
-
-		if (c < 0x80)
-			continue;
-		if (c >= 0xc2 && c < 0xe0) {
-			more = 1;
-			c &= 0x1f;
-			min = 0x80;
-		} else if (c >= 0xe0 && c < 0xf0) {
-			more = 2;
-			c &= 0x0f;
-			min = 0x800;
-		} else if (c >= 0xf0 && c < 0xf5) {
-			more = 3;
-			c &= 0x07;
-			min = 0x10000;
-		} else {
-			return false;
-		}
-		for (; more; more--, p++) {
-			if ((*p & 0xc0) != 0x80)
-				return false;
-			c = c << 6 | (*p & 0x3f);
-		}
-		if (c < min || c > 0x10ffff || (c >= 0xd800 && c < 0xe000))
-			return false;
-	}
-	return true;
+	while ((len = pt_text_utf8_len(s)) > 0)
+		s += len;
+	return !*s;
 }
 
 static int check_tensor(enum pt_format format, const struct pt_serve_tensor *t, bool named, uint64_t *ret_bytes)

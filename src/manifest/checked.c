@@ -1,4 +1,4 @@
-/* manifest/checked.c - the table of pinned objects. A bit a chunk, set atomically; checksums are loaded outside the lock by whoever needs them first. */
+/* manifest/checked.c - the table of pinned objects. Two bits a chunk, set atomically; checksums are loaded outside the lock by whoever needs them first. */
 #include "manifest/checked.h"
 
 #include <errno.h>
@@ -17,7 +17,8 @@ struct pt_checked_object {
 	struct pt_id id;
 	uint64_t chunk_count;
 	uint8_t *hashes;                /* 8 bytes a chunk, NULL until loaded; set once, atomically */
-	uint64_t verified[];            /* bit c % 64 of word c / 64, atomically */
+	uint64_t words;
+	uint64_t bits[];                /* bit c % 64 of word c / 64, atomically: verified; then as many words: bad */
 };
 
 struct pt_checked {
@@ -70,7 +71,7 @@ static struct pt_checked_object **place_of(struct pt_checked *checked, const str
 
 int pt_checked_get(struct pt_checked *checked, const struct pt_object *object, struct pt_checked_object **ret_object)
 {
-	uint64_t chunks = object->bytes / PT_HASH_CHUNK + (object->bytes % PT_HASH_CHUNK != 0);
+	uint64_t chunks = object->bytes / PT_HASH_CHUNK + (object->bytes % PT_HASH_CHUNK != 0), words = (chunks + 63) / 64;
 	struct pt_checked_object **at, *o;
 	int rc = 0;
 
@@ -78,10 +79,11 @@ int pt_checked_get(struct pt_checked *checked, const struct pt_object *object, s
 	at = place_of(checked, &object->blob.id);
 	o = *at;
 	if (!o) {
-		o = pt_calloc(1, sizeof(*o) + (chunks + 63) / 64 * 8);
+		o = pt_calloc(1, sizeof(*o) + words * 2 * sizeof(o->bits[0]));
 		if (o) {
 			o->id = object->blob.id;
 			o->chunk_count = chunks;
+			o->words = words;
 			*at = o;
 		}
 	}
@@ -171,12 +173,32 @@ int pt_checked_hash(struct pt_repo *repo, struct pt_checked_object *object, uint
 	return 0;
 }
 
+static bool bit_test(const uint64_t *bits, uint64_t chunk)
+{
+	return __atomic_load_n(&bits[chunk / 64], __ATOMIC_ACQUIRE) >> (chunk % 64) & 1;
+}
+
 bool pt_checked_test(const struct pt_checked_object *object, uint64_t chunk)
 {
-	return __atomic_load_n(&object->verified[chunk / 64], __ATOMIC_ACQUIRE) >> (chunk % 64) & 1;
+	return bit_test(object->bits, chunk);
 }
 
 void pt_checked_set(struct pt_checked_object *object, uint64_t chunk)
 {
-	__atomic_fetch_or(&object->verified[chunk / 64], (uint64_t)1 << (chunk % 64), __ATOMIC_RELEASE);
+	__atomic_fetch_or(&object->bits[chunk / 64], (uint64_t)1 << (chunk % 64), __ATOMIC_RELEASE);
+}
+
+bool pt_checked_is_bad(const struct pt_checked_object *object, uint64_t chunk)
+{
+	return bit_test(object->bits + object->words, chunk);
+}
+
+void pt_checked_set_bad(struct pt_checked_object *object, uint64_t chunk, bool bad)
+{
+	uint64_t *word = &object->bits[object->words + chunk / 64], bit = (uint64_t)1 << (chunk % 64);
+
+	if (bad)
+		__atomic_fetch_or(word, bit, __ATOMIC_RELEASE);
+	else
+		__atomic_fetch_and(word, ~bit, __ATOMIC_RELEASE);
 }

@@ -1,4 +1,4 @@
-/* manifest/checked.h - per process: objects that are pinned, their checksums, and which of their chunks have been verified since. Thread-safe. */
+/* manifest/checked.h - per process: objects that are pinned, their checksums, and which of their chunks have been verified since, or found damaged. Thread-safe. */
 #ifndef PT_MANIFEST_CHECKED_H
 #define PT_MANIFEST_CHECKED_H
 
@@ -21,5 +21,8 @@ void pt_checked_drop(struct pt_checked *checked, const struct pt_id *id);
 int pt_checked_hash(struct pt_repo *repo, struct pt_checked_object *object, uint64_t chunk, uint64_t *ret_hash);
 bool pt_checked_test(const struct pt_checked_object *object, uint64_t chunk);
 void pt_checked_set(struct pt_checked_object *object, uint64_t chunk);
+/* Damage that was seen once is not served to a read that a checksum would not cover. Until the last put. */
+bool pt_checked_is_bad(const struct pt_checked_object *object, uint64_t chunk);
+void pt_checked_set_bad(struct pt_checked_object *object, uint64_t chunk, bool bad);
 
 #endif

@@ -219,6 +219,11 @@ int pt_commit_part(struct pt_repo *repo, uint64_t node, struct pt_part *part, bo
 		rc = commit_once(&c, node, put, &published);
 		commit_done(&c);
 	} while (pt_retry_again(&retry, &rc));
+	if (rc == -EIO) {
+		/* A daemon that goes away may have made the change. If it has not, the blob is an orphan. */
+		pt_data_unpin(&repo->store->data, &part->object.blob, 1);
+		pt_part_done(part);
+	}
 	if (rc < 0)
 		return rc;
 	pt_data_unpin(&repo->store->data, &part->object.blob, 1);

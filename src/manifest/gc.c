@@ -262,7 +262,7 @@ static int expire_one(void *ctx, const struct pt_pending *p)
 
 	if (age <= pass->repo->options.pending_ttl_ns)
 		return 0;
-	rc = pt_pending_remove(pass->repo, p);
+	rc = pt_pending_expire(pass->repo, p);
 	if (!rc)
 		pass->stats->pending_expired++;
 	return rc == -ENOENT ? 0 : rc;

@@ -204,14 +204,15 @@ int pt_hold_publish(struct pt_hold *h, struct pt_node *node, uint64_t blob_bytes
 	return 0;
 }
 
-void pt_blob_discard(struct pt_repo *repo, const struct pt_blob_ref *blob)
+void pt_blob_discard(struct pt_repo *repo, const struct pt_blob_ref *blob, int rc)
 {
 	struct pt_data *data = &repo->store->data;
 
 	if (pt_id_is_zero(&blob->id))
 		return;
-	/* What cannot be removed now is an orphan, which the collector finds. */
-	pt_data_remove(data, blob);
+	/* What is not removed now is an orphan, which the collector finds. */
+	if (rc != -EIO)
+		pt_data_remove(data, blob);
 	pt_data_unpin(data, blob, 1);
 }
 

@@ -144,7 +144,8 @@ int pt_manifest_remove(struct pt_repo *repo, uint64_t node, const char *scope)
 	return rc;
 }
 
-static int pending_remove_once(struct pt_repo *repo, const struct pt_pending *p, const struct pt_rkey *key)
+/* as_read: only if no part has come since. */
+static int pending_remove_once(struct pt_repo *repo, const struct pt_pending *p, const struct pt_rkey *key, bool as_read)
 {
 	struct pt_buf value = PT_BUF_INIT, garbage = PT_BUF_INIT, times_value = PT_BUF_INIT;
 	struct pt_pending *now = NULL;
@@ -156,8 +157,8 @@ static int pending_remove_once(struct pt_repo *repo, const struct pt_pending *p,
 	rc = pt_rec_get(repo, key, &value, &version);
 	if (!rc && version)
 		rc = pt_record_pending_decode(value.data, value.len, &now);
-	if (!rc && (!now || pt_id_compare(&now->set_id, &p->set_id)))
-		rc = pt_fail(ENOENT, "the pending set is gone");
+	if (!rc && (!now || pt_id_compare(&now->set_id, &p->set_id) || (as_read && version != p->version)))
+		rc = pt_fail(ENOENT, "the pending set is gone, or has got another part");
 	if (rc < 0)
 		goto out;
 	for (i = 0; i < now->object_count; i++)
@@ -177,7 +178,7 @@ out:
 	return rc;
 }
 
-int pt_pending_remove(struct pt_repo *repo, const struct pt_pending *p)
+static int pending_remove(struct pt_repo *repo, const struct pt_pending *p, bool as_read)
 {
 	struct pt_retry retry = { 0 };
 	struct pt_hash128 identity;
@@ -189,7 +190,17 @@ int pt_pending_remove(struct pt_repo *repo, const struct pt_pending *p)
 		return rc;
 	pt_rkey_pending(&key, p->node, p->scope, &identity);
 	do
-		rc = pending_remove_once(repo, p, &key);
+		rc = pending_remove_once(repo, p, &key, as_read);
 	while (pt_retry_again(&retry, &rc));
 	return rc;
+}
+
+int pt_pending_remove(struct pt_repo *repo, const struct pt_pending *p)
+{
+	return pending_remove(repo, p, false);
+}
+
+int pt_pending_expire(struct pt_repo *repo, const struct pt_pending *p)
+{
+	return pending_remove(repo, p, true);
 }

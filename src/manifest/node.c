@@ -370,7 +370,8 @@ void pt_node_drop(struct pt_batch *b, const struct pt_node *node, struct pt_buf 
 		pt_record_garbage_add(garbage, &node->blob);
 }
 
-static int remove_once(struct pt_repo *repo, uint64_t parent, const char *name, bool directory)
+/* id: the node that is meant; 0: any. */
+static int remove_once(struct pt_repo *repo, uint64_t parent, const char *name, uint64_t id, bool directory)
 {
 	struct pt_buf times_value = PT_BUF_INIT, garbage = PT_BUF_INIT;
 	struct pt_rkey entry_key;
@@ -383,6 +384,8 @@ static int remove_once(struct pt_repo *repo, uint64_t parent, const char *name, 
 	rc = pt_entry_get(repo, parent, name, &entry, &version);
 	if (rc < 0)
 		return rc;
+	if (id && entry.id != id)
+		return pt_fail(ENOENT, "'%s' is another file by now", name);
 	rc = pt_node_get(repo, entry.id, &node);
 	if (rc < 0)
 		return rc == -ENOENT ? -EAGAIN : rc;
@@ -410,23 +413,28 @@ out:
 	return rc;
 }
 
-static int node_remove(struct pt_repo *repo, uint64_t parent, const char *name, bool directory)
+static int node_remove(struct pt_repo *repo, uint64_t parent, const char *name, uint64_t id, bool directory)
 {
 	struct pt_retry retry = { 0 };
 	int rc;
 
 	do
-		rc = remove_once(repo, parent, name, directory);
+		rc = remove_once(repo, parent, name, id, directory);
 	while (pt_retry_again(&retry, &rc));
 	return rc;
 }
 
 int pt_node_unlink(struct pt_repo *repo, uint64_t parent, const char *name)
 {
-	return node_remove(repo, parent, name, false);
+	return node_remove(repo, parent, name, 0, false);
+}
+
+int pt_node_unlink_id(struct pt_repo *repo, uint64_t parent, const char *name, uint64_t id)
+{
+	return node_remove(repo, parent, name, id, false);
 }
 
 int pt_node_rmdir(struct pt_repo *repo, uint64_t parent, const char *name)
 {
-	return node_remove(repo, parent, name, true);
+	return node_remove(repo, parent, name, 0, true);
 }

@@ -1,8 +1,8 @@
 /* manifest/object_read.c - reading ranges of a revision's objects, verified chunk by chunk.
  *
  * Ranges are taken object by object, in the caller's order within one, and cut at chunk bounds; neighbours in one chunk form a group.
- * - A chunk that must be verified (TOUCH: not seen since it was pinned; WHOLE: covered whole) is read straight into the caller's memory when one piece covers it,
- *   else into a window, verified there and copied out.
+ * - A chunk that must be verified (TOUCH: not seen since it was pinned; WHOLE: covered whole, or known to be damaged) is read straight into the
+ *   caller's memory when one piece covers it, else into a window, verified there and copied out.
  * - Other pieces are read straight, joined where they are neighbours on both sides. A group of scattered pieces is read as one span into a window instead if that is
  *   cheaper: a separate range costs about as much as SEPARATE_COST more bytes, copying a byte half as much as moving it, so when span < bytes / 2 + pieces * SEPARATE_COST.
  * A chunk that does not match is read once more before it is an error. Memory: one window a call, and a few KiB; no lock is held during I/O. */
@@ -134,9 +134,13 @@ static int verify(const struct reader *r, const struct io_check *check, const st
 	for (attempt = 0; !rc; attempt++) {
 		if (pt_hash64(io->buf, io->len) == want) {
 			pt_checked_set(check->checked, check->chunk);
+			if (pt_checked_is_bad(check->checked, check->chunk))
+				pt_checked_set_bad(check->checked, check->chunk, false);
 			pt_count(&r->repo->counters.chunks_verified, 1);
 			return 0;
 		}
+		if (attempt)
+			pt_checked_set_bad(check->checked, check->chunk, true);
 		rc = attempt ? mismatch(r, check->object, check->chunk) : engine_read(r, io, 1);
 	}
 	return rc;
@@ -259,7 +263,7 @@ static int read_group(struct reader *r, uint32_t object, const struct group *g)
 	uint64_t i;
 	int rc = 0;
 
-	if (mode == PT_VERIFY_OFF || (mode == PT_VERIFY_WHOLE && !whole) || (mode == PT_VERIFY_TOUCH && pt_checked_test(checked, g->chunk)))
+	if (mode == PT_VERIFY_OFF || (mode == PT_VERIFY_WHOLE && !whole && !pt_checked_is_bad(checked, g->chunk)) || (mode == PT_VERIFY_TOUCH && pt_checked_test(checked, g->chunk)))
 		checked = NULL;
 	if (whole) {
 		/* One run: the first piece's memory goes on through the others'. */

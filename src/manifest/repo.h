@@ -40,6 +40,8 @@ int pt_node_list(struct pt_repo *repo, uint64_t parent, const char *after, pt_no
 int pt_node_update(struct pt_repo *repo, struct pt_node *node);
 /* unlink of files and symlinks (-EISDIR), rmdir of directories (-ENOTDIR, -ENOTEMPTY while children, manifests or pending sets exist). */
 int pt_node_unlink(struct pt_repo *repo, uint64_t parent, const char *name);
+/* The same if the name still leads to node id; else -ENOENT: somebody has given the name to another file meanwhile. */
+int pt_node_unlink_id(struct pt_repo *repo, uint64_t parent, const char *name, uint64_t id);
 int pt_node_rmdir(struct pt_repo *repo, uint64_t parent, const char *name);
 /* POSIX rename; no_replace: -EEXIST. exchange swaps. A replaced empty directory or file goes with it; -EINVAL into itself, -ENOTEMPTY ... Atomic: one batch.
  * Manifests, pending sets and open uploads move along, since they hang on the node id. */
@@ -80,6 +82,8 @@ int pt_manifest_hide(struct pt_repo *repo, const struct pt_manifest *m, uint32_t
 int pt_manifest_remove(struct pt_repo *repo, uint64_t node, const char *scope);
 /* Drops a pending set. */
 int pt_pending_remove(struct pt_repo *repo, const struct pt_pending *p);
+/* The same, but -ENOENT when a part has come since p was read: it is not idle then. */
+int pt_pending_expire(struct pt_repo *repo, const struct pt_pending *p);
 
 /* ---- commit (manifest/commit.c) ---- */
 struct pt_part {                        /* one sealed upload, ready to be published */
@@ -107,7 +111,8 @@ void pt_part_done(struct pt_part *part);
  * replaces it. Sets of one commit at once. put: -EEXIST when (node, scope) has a revision already (pending siblings never matter).
  * TP shards whose other dims, or whose dtypes, disagree never mix: they are different sets. An unset split counts as balanced; for TP shards the
  * rule that their extents follow is found out. On success *part is emptied. -EINVAL: the part makes no sense, or the set cannot be one tensor;
- * -ENOENT, -ENOTDIR: the node; -EBUSY: races without end. */
+ * -ENOENT, -ENOTDIR: the node; -EBUSY: races without end. -EIO: nobody can tell whether it was done; *part is emptied then, too: only the collector, which looks,
+ * may remove its blob. */
 int pt_commit_part(struct pt_repo *repo, uint64_t node, struct pt_part *part, bool put, struct pt_published *ret_published);
 /* Waits until (node, scope) has a revision > after or timeout. -ETIMEDOUT. */
 int pt_manifest_wait(struct pt_repo *repo, uint64_t node, const char *scope, uint64_t after, int64_t timeout_ns, struct pt_manifest **ret_m);
@@ -167,8 +172,9 @@ int pt_hold_record(struct pt_hold *hold);
 int pt_hold_publish(struct pt_hold *hold, struct pt_node *node, uint64_t blob_bytes);
 /* Gives up what was not published. NULL is fine. */
 void pt_hold_free(struct pt_hold *hold);
-/* A sealed blob that no record took. */
-void pt_blob_discard(struct pt_repo *repo, const struct pt_blob_ref *blob);
+/* A sealed blob that no record took. rc: what the call said that should have taken it, or 0. After -EIO nobody can tell whether it did, so the blob is left to the
+ * collector. */
+void pt_blob_discard(struct pt_repo *repo, const struct pt_blob_ref *blob, int rc);
 
 /* ---- garbage (manifest/gc.c) ---- */
 struct pt_gc_stats {

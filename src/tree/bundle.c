@@ -94,7 +94,7 @@ static int store(struct pt_repo *repo, struct pt_node *n, enum pt_format format,
 		rc = pt_hold_publish(hold, n, len);
 	}
 	if (rc < 0)
-		pt_blob_discard(repo, &blob);
+		pt_blob_discard(repo, &blob, rc);
 	pt_hold_free(hold);
 	pt_buf_done(&bytes);
 	return rc;

@@ -48,6 +48,7 @@ struct pt_container_writer {
 	uint64_t open_bytes;
 	struct pt_blob_ref blob;        /* SEALED */
 	uint64_t blob_bytes;
+	int publish_rc;                 /* of the last try */
 };
 
 static struct storage *storage_at(struct pt_container_writer *w, uint32_t i)
@@ -381,6 +382,7 @@ int pt_container_writer_publish(struct pt_container_writer *w, struct pt_node *n
 	node->blob = w->blob;
 	node->size = w->image.size;
 	rc = pt_hold_publish(w->hold, node, w->blob_bytes);
+	w->publish_rc = rc;
 	if (!rc)
 		w->state = PUBLISHED;
 	return rc;
@@ -448,7 +450,7 @@ void pt_container_writer_free(struct pt_container_writer *w)
 	pt_object_writer_abort(w->open);
 	pt_seal_queue_done(&w->sealing, w->repo);
 	if (w->state != PUBLISHED)
-		pt_blob_discard(w->repo, &w->blob);
+		pt_blob_discard(w->repo, &w->blob, w->publish_rc);
 	pt_hold_free(w->hold);
 	pt_container_image_done(&w->image);
 	pt_buf_done(&w->storages);

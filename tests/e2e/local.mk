@@ -3,6 +3,7 @@ EXTRA_DIST += \
 	tests/e2e/clients.py \
 	tests/e2e/conftest.py \
 	tests/e2e/pytest.ini \
+	tests/e2e/test_breaker_attributes.py \
 	tests/e2e/test_breaker_mounts.py \
 	tests/e2e/test_cached.py \
 	tests/e2e/test_checkpoint.py \
@@ -11,6 +12,11 @@ EXTRA_DIST += \
 	tests/e2e/test_edges.py \
 	tests/e2e/test_formats.py \
 	tests/e2e/test_messages.py \
+	tests/e2e/test_remote.py \
+	tests/e2e/test_models_clients.py \
+	tests/e2e/test_models_files.py \
+	tests/e2e/test_models_ranks.py \
+	tests/e2e/test_models_shards.py \
 	tests/e2e/test_revisions.py \
 	tests/e2e/test_write_rows.py \
 	tests/e2e/test_writers.py

@@ -1,12 +1,14 @@
 """The ptio command, beside a mount and without one."""
 import json
 import os
+import shutil
 import subprocess
 import threading
 import time
 
 import numpy as np
 import pytest
+import safetensors.numpy
 
 import clients
 from clients import random_array
@@ -152,6 +154,44 @@ def test_ordinary_files_go_in_and_out(ptio, scratch, mnt):
     ptio("put", scratch / "f", "dir/tokenizer.json")
     assert ptio("get", "dir/tokenizer.json").stdout == data
     assert (mnt / "dir" / "tokenizer.json").read_bytes() == data
+
+
+def two_tensors(scratch):
+    path = scratch / "two.safetensors"
+    safetensors.numpy.save_file({"a": np.arange(600_000, dtype="float32"), "b": np.ones((3, 4), "float16")}, path)
+    return path
+
+
+def test_tensor_files_of_a_mount_are_read_and_verified(ptio, scratch, mnt):
+    source = two_tensors(scratch)
+    (mnt / "model").mkdir()
+    shutil.copy(source, mnt / "model" / "m.safetensors")
+    assert ptio("get", "model/m.safetensors").stdout == source.read_bytes()
+    assert b"2 objects" in ptio("verify").stdout
+    path = max((scratch / "store" / "objects").rglob("*.safetensors"), key=lambda p: p.stat().st_size)
+    with open(path, "r+b") as f:
+        f.seek(1 << 20)
+        byte = f.read(1)
+        f.seek(1 << 20)
+        f.write(bytes([byte[0] ^ 1]))
+    failed = ptio("verify", check=False)
+    assert failed.returncode == 1 and b"1 damaged" in failed.stdout and b"model" in failed.stderr
+
+
+def test_tensor_files_of_the_command_are_tensors_in_a_mount(ptio, scratch, mnt):
+    source = two_tensors(scratch)
+    ptio("put", source, "model/m.safetensors")
+    assert (mnt / "model" / "m.safetensors").read_bytes() == source.read_bytes()
+    assert np.load(mnt / "model" / "b" / "full.npy").tolist() == [[1] * 4] * 3
+    ptio("put", "-", "model/m.safetensors", input=b"no tensors")
+    assert ptio("get", "model/m.safetensors").stdout == b"no tensors"
+    ptio("put", "-", "model/m.safetensors", input=source.read_bytes())
+    assert np.load(mnt / "model" / "b" / "full.npy").tolist() == [[1] * 4] * 3
+    ptio("put", "-", "model/empty", input=b"")
+    assert ptio("get", "model/empty").stdout == b""
+    assert ptio("put", "-n", source, "model/m.safetensors", check=False).returncode == 1
+    info = json.loads(ptio("stat", "model/m.safetensors").stdout)
+    assert (info["kind"], info["size"]) == ("tensor file", source.stat().st_size)
 
 
 def test_put_reads_standard_input_and_no_replace_refuses(ptio, scratch):

@@ -2,6 +2,7 @@
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -159,6 +160,34 @@ START_TEST(a_sentence_keeps_errno_and_takes_context)
 	ck_assert_int_eq(pt_fail_nomem(), -ENOMEM);
 	pt_fail_clear();
 	ck_assert_str_eq(pt_fail_sentence(), "");
+}
+END_TEST
+
+START_TEST(a_sentence_is_one_printable_line_whatever_names_it_holds)
+{
+	static const struct {
+		const char *name, *clean;
+	} cases[] = {
+		{ "plain", "plain" }, { "a\nb\tc", "a?b?c" }, { "\x1b[2J\x7f", "?[2J?" }, { "gr\xc3\xb6\xc3\x9f e \xe2\x82\xac \xf0\x9f\x98\x80", "gr\xc3\xb6\xc3\x9f e \xe2\x82\xac \xf0\x9f\x98\x80" },
+		{ "\xff\xfe", "??" }, { "\xc0\xaf", "??" }, { "\xed\xa0\x80", "???" }, { "\xf4\x90\x80\x80", "????" }, { "\xc2\x9b" "0m", "??0m" }, { "cut \xe2\x82", "cut ??" },
+	};
+	char text[64], longest[2 * PT_FAIL_SENTENCE_MAX];
+	size_t i;
+
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		pt_fail(EINVAL, "'%s'", cases[i].name);
+		snprintf(text, sizeof(text), "'%s'", cases[i].clean);
+		ck_assert_str_eq(pt_fail_sentence(), text);
+	}
+	memset(longest, 0, sizeof(longest));
+	for (i = 0; i + 2 < sizeof(longest); i += 2)
+		memcpy(longest + i, "\xc3\xb6", 2);
+	pt_fail(EINVAL, "%s", longest);         /* cut within a character */
+	ck_assert_uint_eq(strlen(pt_fail_sentence()), PT_FAIL_SENTENCE_MAX - 1);
+	ck_assert_str_eq(pt_fail_sentence() + PT_FAIL_SENTENCE_MAX - 4, "\xc3\xb6?");
+	pt_fail_context(-EINVAL, "\n");
+	ck_assert_int_eq(strncmp(pt_fail_sentence(), "?: \xc3\xb6", 5), 0);
+	ck_assert_str_eq(pt_fail_sentence() + PT_FAIL_SENTENCE_MAX - 3, "\xc3\xb6");
 }
 END_TEST
 
@@ -327,6 +356,7 @@ int main(void)
 	tcase_add_test(tcase, reading_past_the_end_is_bad_and_stays_bad);
 	tcase_add_test(tcase, a_buffer_remembers_that_memory_ran_out);
 	tcase_add_test(tcase, a_sentence_keeps_errno_and_takes_context);
+	tcase_add_test(tcase, a_sentence_is_one_printable_line_whatever_names_it_holds);
 	tcase_add_test(tcase, hashes_are_those_of_xxh3);
 	tcase_add_test(tcase, the_hasher_gives_what_hashing_at_once_gives);
 	tcase_add_test(tcase, a_hasher_without_memory_says_so);

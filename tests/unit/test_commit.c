@@ -368,6 +368,81 @@ START_TEST(wait_sees_a_commit_of_another_process)
 }
 END_TEST
 
+/* An index whose answers get lost: the change is made, and nobody hears of it. */
+static struct pt_meta_ops lossy_ops;
+static const struct pt_meta_ops *whole_ops;
+
+static void lossy_commit(void *h, const struct pt_meta_op *ops, size_t count, uint64_t *ret_version, struct pt_done *done)
+{
+	struct pt_wait w;
+
+	pt_wait_init(&w);
+	whole_ops->commit(h, ops, count, ret_version, &w.done);
+	check_ok(pt_wait_finish(&w));
+	pt_done_call(done, pt_fail(EIO, "no answer"));
+}
+
+static void answers_get_lost(bool lost)
+{
+	struct pt_meta *meta = &pt_repo_store(repo)->meta;
+
+	if (lost) {
+		whole_ops = meta->ops;
+		lossy_ops = *meta->ops;
+		lossy_ops.commit = lossy_commit;
+	}
+	meta->ops = lost ? &lossy_ops : whole_ops;
+}
+
+START_TEST(commit_whose_answer_is_lost_never_names_missing_bytes)
+{
+	struct pt_shape shape = help_shape2(20, 20);
+	struct pt_published published;
+	struct pt_manifest *m;
+	struct pt_part part;
+
+	help_part(repo, PT_WRITTEN_FULL, PT_DTYPE_U8, &shape, 0, 1, -1, NULL, 7, &part);
+	answers_get_lost(true);
+	check_err(pt_commit_part(repo, node, &part, false, &published), EIO);
+	pt_object_discard(repo, &part);
+	answers_get_lost(false);
+	m = pinned();
+	ck_assert_uint_eq(m->revision, 1);
+	help_check_bytes(repo, m, 7);
+	unpinned(m);
+}
+END_TEST
+
+START_TEST(file_whose_answer_is_lost_keeps_its_contents)
+{
+	struct pt_node file = { .kind = PT_NODE_FILE, .mode = 0644 }, now;
+	struct pt_object_writer *w;
+	struct pt_blob_ref blob;
+	struct pt_data_range r;
+	uint64_t bytes;
+	char text[5];
+	int rc;
+
+	check_ok(pt_node_create(repo, PT_NODE_ROOT, "f", &file, &now));
+	check_ok(pt_plain_writer_create(repo, &w));
+	check_ok(pt_object_writer_append(w, "hello", 5));
+	check_ok(pt_plain_writer_seal(w, &blob, &bytes));
+	now.blob = blob;
+	now.size = bytes;
+	answers_get_lost(true);
+	rc = pt_node_update(repo, &now);
+	answers_get_lost(false);
+	check_err(rc, EIO);
+	pt_blob_discard(repo, &blob, rc);
+	pt_node_done(&now);
+	check_ok(pt_node_lookup(repo, PT_NODE_ROOT, "f", &now));
+	r = (struct pt_data_range){ .blob = now.blob, .len = 5, .buf = text };
+	check_ok(pt_data_read(&pt_repo_store(repo)->data, &r, 1));
+	ck_assert_mem_eq(text, "hello", 5);
+	pt_node_done(&now);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("commit");
@@ -388,6 +463,8 @@ int main(void)
 	tcase_add_test(c, touch_and_hide_change_the_current_revision_only);
 	tcase_add_test(c, racing_processes_commit_each_set_exactly_once);
 	tcase_add_test(c, wait_sees_a_commit_of_another_process);
+	tcase_add_test(c, commit_whose_answer_is_lost_never_names_missing_bytes);
+	tcase_add_test(c, file_whose_answer_is_lost_keeps_its_contents);
 	suite_add_tcase(s, c);
 	return help_main(s);
 }

@@ -79,6 +79,20 @@ START_TEST(create_look_up_and_remove)
 }
 END_TEST
 
+START_TEST(unlink_of_one_file_leaves_another_that_has_its_name_now)
+{
+	uint64_t first = make(PT_NODE_ROOT, "f", PT_NODE_FILE), second = make(PT_NODE_ROOT, "g", PT_NODE_FILE);
+	struct pt_node node;
+
+	check_ok(pt_node_rename(repo, PT_NODE_ROOT, "g", PT_NODE_ROOT, "f", false, false));
+	check_err(pt_node_unlink_id(repo, PT_NODE_ROOT, "f", first), ENOENT);
+	check_ok(pt_node_get(repo, second, &node));
+	pt_node_done(&node);
+	check_ok(pt_node_unlink_id(repo, PT_NODE_ROOT, "f", second));
+	ck_assert(!there(PT_NODE_ROOT, "f"));
+}
+END_TEST
+
 START_TEST(directory_of_a_tensor_is_not_empty)
 {
 	struct pt_shape shape = help_shape2(2, 2);
@@ -550,6 +564,7 @@ int main(void)
 	tcase_add_checked_fixture(c, setup, teardown);
 	tcase_set_timeout(c, 60);
 	tcase_add_test(c, create_look_up_and_remove);
+	tcase_add_test(c, unlink_of_one_file_leaves_another_that_has_its_name_now);
 	tcase_add_test(c, directory_of_a_tensor_is_not_empty);
 	tcase_add_test(c, update_writes_attributes_once_and_entries_move_the_time);
 	tcase_add_test(c, replaced_contents_live_while_pinned);

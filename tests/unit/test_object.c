@@ -201,6 +201,9 @@ START_TEST(flipped_byte_on_disk_is_found_and_named)
 			ck_assert_ptr_nonnull(strstr(pt_fail_sentence(), "chunk 1"));
 			pt_repo_counters(repo, &counters);
 			ck_assert_uint_ge(counters.verify_failures, 1);
+			/* Smaller reads, as a kernel makes them after one that failed, do not get what is known to be damaged; what is beside it is served. */
+			check_err(pt_object_read(repo, m, &(struct pt_object_range){ .off = (1 << 20) + 70, .len = 10, .buf = buf }, 1), EIO);
+			check_ok(pt_object_read(repo, m, &(struct pt_object_range){ .off = (2 << 20) + 5, .len = 10, .buf = buf }, 1));
 		} else {
 			check_ok(pt_object_read(repo, m, &(struct pt_object_range){ .off = 5, .len = (2 << 20), .buf = buf }, 1));
 		}

@@ -188,6 +188,34 @@ START_TEST(idle_pending_sets_expire)
 }
 END_TEST
 
+/* The set is idle when the collector reads it, and gets a part before it is dropped. */
+static int part_then_expire(void *ctx, const struct pt_pending *p)
+{
+	struct pt_shape shape = help_shape2(6, 4);
+
+	help_store(repo, node, PT_WRITTEN_WRITER, &shape, 1, 3, 0, NULL, 1);
+	*(int *)ctx = pt_pending_expire(repo, p);
+	return 1;
+}
+
+START_TEST(set_that_gets_a_part_meanwhile_does_not_expire)
+{
+	struct pt_shape shape = help_shape2(6, 4);
+	struct pt_manifest *m;
+	int rc = 0;
+
+	help_store(repo, node, PT_WRITTEN_WRITER, &shape, 0, 3, 0, NULL, 1);
+	check_ok(pt_pending_list(repo, node, part_then_expire, &rc));
+	check_err(rc, ENOENT);
+	ck_assert_uint_eq(help_store(repo, node, PT_WRITTEN_WRITER, &shape, 2, 3, 0, NULL, 1), 1);
+	check_ok(pt_manifest_get(repo, node, "", &m));
+	check_ok(pt_manifest_pin(repo, m));
+	help_check_bytes(repo, m, 1);
+	pt_manifest_unpin(repo, m);
+	pt_manifest_unref(m);
+}
+END_TEST
+
 START_TEST(memory_store_keeps_the_same_rules)
 {
 	struct pt_shape shape = help_shape2(20, 20);
@@ -360,6 +388,7 @@ int main(void)
 	tcase_add_test(c, what_dead_writers_leave_is_swept_and_what_live_ones_hold_is_not);
 	tcase_add_test(c, orphans_younger_than_the_grace_stay);
 	tcase_add_test(c, idle_pending_sets_expire);
+	tcase_add_test(c, set_that_gets_a_part_meanwhile_does_not_expire);
 	tcase_add_test(c, memory_store_keeps_the_same_rules);
 	tcase_add_test(c, readers_collectors_and_a_writer_at_once);
 	tcase_add_test(c, crash_before_any_index_operation);

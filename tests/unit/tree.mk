@@ -13,3 +13,10 @@ TESTS += tests/unit/test_tree
 tests_unit_test_tree_SOURCES = tests/unit/test_tree.c
 tests_unit_test_tree_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_tree_LDADD = $(UNIT_LIBS)
+
+check_PROGRAMS += tests/unit/test_tp_plan
+TESTS += tests/unit/test_tp_plan
+
+tests_unit_test_tp_plan_SOURCES = tests/unit/test_tp_plan.c
+tests_unit_test_tp_plan_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_tp_plan_LDADD = $(UNIT_LIBS)

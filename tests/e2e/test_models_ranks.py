@@ -1,0 +1,97 @@
+"""A directory as one rank of a layout sees it, and all of it as one file."""
+import json
+import os
+
+import pytest
+import safetensors.torch
+import shutil
+import torch
+
+
+def joined(parts, whole):
+    """The parts of one tensor put together, and the dimension that they were cut on (None: each is the whole)."""
+    if parts[0].shape == whole.shape and all(p.shape == whole.shape for p in parts):
+        assert all(torch.equal(p, whole) for p in parts)
+        return whole, None
+    dim = next(d for d in range(whole.ndim) if any(p.shape[d] != whole.shape[d] for p in parts))
+    return torch.cat(parts, dim), dim
+
+
+def test_four_rank_views_of_a_checkpoint_make_the_original(mnt, checkpoint):
+    shutil.copytree(checkpoint.parent, mnt / "bert")
+    whole = safetensors.torch.load_file(checkpoint)
+    for n in (2, 4):
+        parts = [safetensors.torch.load_file(mnt / "bert" / f"tp={r}of{n}" / "model.safetensors") for r in range(n)]
+        dims = {}
+        for k, w in whole.items():
+            back, dims[k] = joined([p[k] for p in parts], w)
+            assert torch.equal(back, w), k
+        assert sum(d is not None for d in dims.values()) > 50
+        assert dims["encoder.layer.0.attention.output.dense.weight"] == 1 and dims["encoder.layer.0.attention.output.dense.bias"] is None
+    view = mnt / "bert" / "tp=1of4"
+    assert sorted(os.listdir(view)) == sorted(os.listdir(checkpoint.parent))
+    assert (view / "config.json").read_bytes() == (checkpoint.parent / "config.json").read_bytes()
+    assert (view / "1_Pooling" / "config.json").read_bytes() == (checkpoint.parent / "1_Pooling" / "config.json").read_bytes()
+    info = {t["name"]: t for t in json.loads((mnt / "bert" / ".ptio.json").read_text())["tensors"]}
+    assert info["encoder.layer.0.intermediate.dense.weight"]["split_dim"] == 0 and "built-in" in info["encoder.layer.0.intermediate.dense.weight"]["split_why"]
+
+
+def test_a_plan_in_the_directory_comes_first(mnt):
+    d = mnt.key("m")
+    x = torch.arange(48.0).reshape(4, 12)
+    safetensors.torch.save_file({"model.layers.0.self_attn.q_proj.weight": x, "mine": x.clone()}, d / "m.safetensors")
+    (d / "tp_plan.json").write_text(json.dumps({"model.layers.*.self_attn.q_proj": "rowwise", "mine": "dim=1"}))
+    got = safetensors.torch.load_file(d / "tp=1of3" / "m.safetensors")
+    assert torch.equal(got["mine"], x[:, 4:8]) and torch.equal(got["model.layers.0.self_attn.q_proj.weight"], x[:, 4:8])
+    (d / "tp_plan.json").write_text(json.dumps({"mine": "replicate"}))
+    got = safetensors.torch.load_file(d / "tp=1of4" / "m.safetensors")
+    assert torch.equal(got["mine"], x) and torch.equal(got["model.layers.0.self_attn.q_proj.weight"], x[1:2])
+
+
+@pytest.mark.parametrize("plan, word", [({"w": "dim=5"}, "w has 2 dimensions"), ({"w": "sideways"}, "sideways")])
+def test_a_plan_that_cannot_hold_names_the_tensor(mnt, plan, word):
+    d = mnt.key("m")
+    safetensors.torch.save_file({"w": torch.ones(4, 4)}, d / "m.safetensors")
+    (d / "tp_plan.json").write_text(json.dumps(plan))
+    with pytest.raises(OSError):
+        open(d / "tp=0of2" / "m.safetensors", "rb")
+    assert word in mnt.errors()
+    assert torch.equal(torch.load(d / "w" / "full"), torch.ones(4, 4))
+
+
+def test_scales_follow_their_weight_on_block_boundaries(mnt):
+    d = mnt.key("m")
+    w = torch.rand(512, 256).to(torch.float8_e4m3fn)
+    s = torch.rand(4, 2)
+    name = "model.layers.0.mlp.down_proj.weight"
+    safetensors.torch.save_file({name: w, name + "_scale_inv": s}, d / "m.safetensors")
+    got = safetensors.torch.load_file(d / "tp=1of2" / "m.safetensors")
+    assert got[name].shape == (512, 128) and torch.equal(got[name + "_scale_inv"], s[:, 1:])
+    with pytest.raises(OSError):
+        open(d / "tp=1of4" / "m.safetensors", "rb")
+    assert "down_proj.weight_scale_inv" in mnt.errors()
+
+
+def test_all_files(mnt, checkpoint):
+    shutil.copytree(checkpoint.parent, mnt / "m" / "bert")
+    torch.save(torch.ones(3), mnt.key("m/extra") / "full.pt")
+    whole = safetensors.torch.load_file(checkpoint)
+    for load, name in ((safetensors.torch.load_file, ".all.safetensors"), (torch.load, ".all.pt")):
+        got = load(mnt / "m" / name)
+        assert set(got) == {"bert/" + k for k in whole} | {"extra"}
+        assert all(torch.equal(got["bert/" + k], whole[k]) for k in whole)
+        got = load(mnt / "m" / "bert" / name)
+        assert set(got) == set(whole)
+    part = safetensors.torch.load_file(mnt / "m" / "bert" / "tp=2of4" / ".all.safetensors")
+    view = safetensors.torch.load_file(mnt / "m" / "bert" / "tp=2of4" / "model.safetensors")
+    assert set(part) == set(view) and all(torch.equal(part[k], view[k]) for k in part)
+
+
+def test_a_state_dict_of_views_is_resharded(mnt):
+    x = torch.arange(60.0).reshape(5, 12)
+    d = mnt.key("m")
+    torch.save({"t": x.t(), "r": x[1:3]}, d / "sd.pt")
+    (d / "tp_plan.json").write_text('{"t": "dim=1", "r": "dim=1"}')
+    parts = [torch.load(d / f"tp={r}of3" / "sd.pt") for r in range(3)]
+    assert torch.equal(torch.cat([p["t"] for p in parts], 1), x.t())
+    assert torch.equal(torch.cat([p["r"] for p in parts], 1), x[1:3])

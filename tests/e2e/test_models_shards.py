@@ -1,0 +1,136 @@
+"""State dicts that trainers' ranks save part by part: four torch processes, both formats, both ways."""
+import json
+import multiprocessing
+import os
+import subprocess
+
+import pytest
+import safetensors.torch
+import torch
+
+from conftest import PTIO
+
+RANKS = 4
+
+
+def model(step):
+    g = torch.Generator().manual_seed(step)
+    d = {}
+    for layer in range(2):
+        p = f"model.layers.{layer}."
+        d[p + "self_attn.q_proj.weight"] = torch.randn(64, 32, generator=g).bfloat16()
+        d[p + "self_attn.o_proj.weight"] = torch.randn(32, 64, generator=g)
+        d[p + "mlp.gate_proj.weight"] = torch.randn(50, 32, generator=g)
+        d[p + "mlp.down_proj.weight"] = torch.randn(32, 50, generator=g)
+        d[p + "input_layernorm.weight"] = torch.randn(32, generator=g)
+    d["model.embed_tokens.weight"] = torch.randn(101, 32, generator=g)
+    d["steps"] = torch.tensor(step)
+    return d
+
+
+def dim_of(name):
+    if "norm" in name or name == "steps":
+        return None
+    return 1 if "o_proj" in name or "down_proj" in name else 0
+
+
+def shard(d, r, n):
+    out = {}
+    for k, v in d.items():
+        dim = dim_of(k)
+        if dim is None:
+            out[k] = v
+        else:
+            lo, hi = v.shape[dim] * r // n, v.shape[dim] * (r + 1) // n
+            out[k] = v.narrow(dim, lo, hi - lo).contiguous()
+    return out
+
+
+def save(d, path):
+    if path.endswith(".pt"):
+        torch.save(d, path)
+    else:
+        safetensors.torch.save_file(d, path)
+
+
+def load(path):
+    return torch.load(path) if str(path).endswith(".pt") else safetensors.torch.load_file(path)
+
+
+def rank_main(directory, kind, fmt, rank, step, tag):
+    torch.set_num_threads(1)
+    d = model(step)
+    save(shard(d, rank, RANKS) if kind == "tp" else d, f"{directory}/{kind}={rank}of{RANKS}{tag}/model.{fmt}")
+
+
+def run_ranks(ranks, *args):
+    ctx = multiprocessing.get_context("fork")
+    ps = [ctx.Process(target=rank_main, args=(*args[:3], r, *args[3:])) for r in ranks]
+    for p in ps:
+        p.start()
+    for p in ps:
+        p.join()
+        assert p.exitcode == 0
+
+
+def check(d, fmt, want):
+    got = load(d / f"model.{fmt}")
+    assert set(got) == set(want) and all(torch.equal(got[k], want[k]) for k in want)
+    for n in (2, RANKS):
+        for r in range(n):
+            got, s = load(d / f"tp={r}of{n}" / f"model.{fmt}"), shard(want, r, n)
+            assert all(torch.equal(got[k], s[k]) for k in s), (r, n)
+
+
+@pytest.mark.parametrize("fmt", ["pt", "safetensors"])
+@pytest.mark.parametrize("kind", ["writer", "tp"])
+def test_ranks_save_and_everybody_reads_the_whole(mnt, kind, fmt):
+    d = mnt.key("policy")
+    run_ranks(range(RANKS - 1), str(d), kind, fmt, 0, "")
+    assert not json.loads((d / ".ptio.json").read_text())["directory_complete"]
+    with pytest.raises(OSError):
+        open(d / f"model.{fmt}", "rb")
+    wait = [str(PTIO), "-s", mnt.store, "wait", "--complete", "--timeout=60", "policy"]
+    assert subprocess.run(wait[:-2] + ["--timeout=0.2", "policy"], capture_output=True).returncode == 3
+    waiting = subprocess.Popen(wait)
+    run_ranks([RANKS - 1], str(d), kind, fmt, 0, "")
+    assert waiting.wait() == 0
+    assert json.loads((d / ".ptio.json").read_text())["directory_complete"]
+    check(d, fmt, model(0))
+    run_ranks(range(RANKS), str(d), kind, fmt, 7, ",step=7")
+    check(d, fmt, model(7))
+
+
+def test_a_file_that_was_there_is_shown_until_the_last_rank_has_closed(mnt):
+    d = mnt.key("policy")
+    safetensors.torch.save_file(model(1), d / "model.safetensors")
+    for r in range(RANKS):
+        got = load(d / "model.safetensors")
+        assert all(torch.equal(got[k], v) for k, v in model(1).items())
+        rank_main(str(d), "tp", "safetensors", r, 2, ",step=2")
+    check(d, "safetensors", model(2))
+
+
+def test_any_tensors_failure_fails_close_and_is_named(mnt):
+    d = mnt.key("policy")
+    with pytest.raises(OSError):
+        with open(d / "tp=0of2" / "model.pt", "wb") as f:
+            torch.save({"lm_head.weight": torch.ones(4, 4), "mystery": torch.ones(4, 4)}, f)
+    assert "mystery" in mnt.errors()
+    assert os.listdir(d) == []
+    (d / "tp_plan.json").write_text('{"mystery": "replicate", "deep": "dim=3"}')
+    for r in range(2):
+        torch.save({"lm_head.weight": torch.full((4, 4), float(r)), "mystery": torch.ones(4, 4)}, d / f"tp={r}of2" / "model.pt")
+    got = torch.load(d / "model.pt")
+    assert got["lm_head.weight"].shape == (8, 4) and torch.equal(got["mystery"], torch.ones(4, 4))
+    with pytest.raises(OSError):
+        with open(d / "writer=0of2" / "other.pt", "wb") as f:
+            torch.save({"deep": torch.ones(4, 4)}, f)
+    assert "deep" in mnt.errors()
+
+
+def test_optimizer_like_files_stay_ordinary_when_they_hold_no_tensor(mnt):
+    d = mnt.key("policy")
+    (d / "tp=0of2" / "meta.json").write_text("{}")
+    assert (d / "tp=0of2" / "meta.json").read_text() == "{}"
+    assert "tp=0of2" in os.listdir(d)

@@ -1,0 +1,183 @@
+"""A store on another machine: ptiod exports it, mounts and the command line use it as if it were here."""
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import time
+
+import pytest
+import torch
+
+import clients
+from clients import cut, random_array, shard_range
+from conftest import BUILD, PTIO, PTIOFS
+
+PTIOD = BUILD / "tools" / "ptiod" / "ptiod"
+X = random_array("float32", (256, 512), 1)
+Y = random_array("float32", (256, 512), 2)
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class Daemon:
+    def __init__(self, scratch, store):
+        self.scratch, self.store, self.process, self.port = scratch, store, None, free_port()
+        self.secret = scratch / "secret"
+        self.secret.write_text("a secret of more than sixteen bytes\n")
+        self.secret.chmod(0o600)
+
+    @property
+    def uri(self):
+        return f"ptio://127.0.0.1:{self.port}"
+
+    def start(self):
+        self.process = subprocess.Popen([str(PTIOD), str(self.store), "--listen", f"127.0.0.1:{self.port}", "--secret-file", str(self.secret)],
+                                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        for line in self.process.stdout:
+            if "listening on" in line:
+                return self
+        raise RuntimeError("ptiod did not start")
+
+    def stop(self, number=signal.SIGTERM):
+        if self.process is None:
+            return 0
+        self.process.send_signal(number)
+        code = self.process.wait(timeout=60)
+        self.process.stdout.close()
+        self.process = None
+        return code
+
+
+@pytest.fixture(params=("dir", "mem"))
+def daemon(request, scratch):
+    d = Daemon(scratch, scratch / "exported" if request.param == "dir" else "mem:256M").start()
+    yield d
+    d.stop()
+
+
+@pytest.fixture
+def options(daemon):
+    return f"secret_file={daemon.secret},timeout=5"
+
+
+def test_writers_on_one_mount_and_readers_on_another_meet(mounts, daemon, options, scratch):
+    here, there = mounts("here", daemon.uri, options), mounts("there", daemon.uri, options)
+    here.key("w")
+    for rank, how in enumerate((clients.write_torch, clients.write_safetensors, clients.write_numpy, clients.write_cp)):
+        how(X, here / "w" / f"writer={rank}of4,dim=1" / "full", scratch)
+    for name, read in clients.READERS.items():
+        assert read(there / "w" / "full", X) == X, name
+    for rank in range(3):
+        lo, hi = shard_range(256, rank, 3)
+        assert clients.read_np_load(there / "w" / f"tp={rank}of3,dim=0" / "shard", X) == cut(X, 0, lo, hi)
+    clients.write_torch(Y, there / "w" / "full", scratch)
+    assert clients.read_torch(here / "w" / "full", Y) == Y
+    (here / "config.json").write_text("{}")
+    assert (there / "config.json").read_text() == "{}"
+    os.rename(there / "w", there / "v")
+    assert clients.read_load_file(here / "v" / "full", Y) == Y
+
+
+def test_an_open_file_keeps_its_revision_across_an_upsert_elsewhere(mounts, daemon, options, scratch):
+    here, there = mounts("here", daemon.uri, options), mounts("there", daemon.uri, options)
+    clients.write_torch(X, here.key("w") / "full", scratch)
+    with open(there / "w" / "full.bin", "rb", buffering=0) as f:
+        first = f.read(1000)
+        clients.write_torch(Y, here / "w" / "full", scratch)
+        assert first + f.readall() == X.data
+    assert clients.read_bin_cp(there / "w" / "full", Y) == Y
+
+
+def test_the_command_line_works_on_a_daemon(daemon, scratch):
+    base = [str(PTIO), "-s", daemon.uri, "--secret-file", str(daemon.secret)]
+    subprocess.run([*base, "put", str(clients.source(X, "npy", scratch)), "a/w/full"], check=True, capture_output=True)
+    assert subprocess.run([*base, "get", "a/w/full.bin"], check=True, capture_output=True).stdout == X.data
+    assert b"0 damaged" in subprocess.run([*base, "verify"], check=True, capture_output=True).stdout
+
+
+@pytest.mark.parametrize("secret", (None, "another secret of sixteen bytes or more"))
+def test_without_the_secret_nothing_is_mounted_and_it_says_why(daemon, scratch, secret):
+    point = scratch / "locked"
+    point.mkdir()
+    argv = [str(PTIOFS), daemon.uri, str(point), "-f"]
+    if secret:
+        (scratch / "wrong").write_text(secret)
+        (scratch / "wrong").chmod(0o600)
+        argv += ["-o", f"secret_file={scratch / 'wrong'}"]
+    done = subprocess.run(argv, capture_output=True, timeout=60)
+    assert done.returncode != 0 and b"secret" in done.stderr, done.stderr
+    assert not os.path.ismount(point)
+
+
+def test_no_daemon_is_an_error_in_bounded_time(scratch):
+    point = scratch / "nobody"
+    point.mkdir()
+    begin = time.monotonic()
+    done = subprocess.run([str(PTIOFS), f"ptio://127.0.0.1:{free_port()}", str(point), "-f", "-o", "timeout=3"], capture_output=True, timeout=60)
+    assert done.returncode != 0 and done.stderr
+    assert time.monotonic() - begin < 8 + 5
+
+
+def test_reads_fail_in_bounded_time_and_the_mount_recovers(mounts, scratch):
+    daemon = Daemon(scratch, scratch / "exported").start()
+    mount = mounts("mnt", daemon.uri, f"secret_file={daemon.secret},timeout=3")
+    key = mount.key("w")
+    clients.write_torch(X, key / "full", scratch)
+    daemon.stop(signal.SIGKILL)
+    begin = time.monotonic()
+    with pytest.raises(OSError):
+        (key / "full.bin").read_bytes()
+    assert time.monotonic() - begin < 8
+    daemon.start()
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            assert clients.read_bin_mmap(key / "full", X) == X
+            break
+        except OSError:
+            assert time.monotonic() < deadline, "the mount did not recover"
+            time.sleep(0.2)
+    clients.write_torch(Y, key / "full", scratch)
+    assert clients.read_torch(key / "full", Y) == Y
+    assert daemon.stop() == 0
+
+
+def test_a_daemon_killed_during_writes_leaves_the_old_or_the_new_revision(mounts, scratch):
+    daemon = Daemon(scratch, scratch / "exported").start()
+    mount = mounts("mnt", daemon.uri, f"secret_file={daemon.secret},timeout=2")
+    key = mount.key("w")
+    torch.save(torch.full((64, 4096), 0.0), key / "full")
+    value = 0.0
+    for pause in (0.0, 0.004, 0.008, 0.015, 0.03):
+        writer = subprocess.Popen(["python3", "-c", "import sys, torch\nx = torch.full((64, 4096), float(sys.argv[2]))\nprint(flush=True)\ntorch.save(x, sys.argv[1])",
+                                   str(key / "full"), str(value + 1)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        writer.stdout.readline()
+        time.sleep(pause)
+        daemon.stop(signal.SIGKILL)
+        saved = writer.wait() == 0
+        writer.stdout.close()
+        daemon.start()
+        deadline = time.monotonic() + 30
+        while True:
+            try:
+                values = torch.load(key / "full.pt")
+                break
+            except (OSError, RuntimeError):
+                assert time.monotonic() < deadline
+                time.sleep(0.2)
+        low, high = float(values.min()), float(values.max())
+        assert low == high and low in (value, value + 1)
+        assert low == value + 1 or not saved, "close() had returned 0"
+        value = low
+    assert daemon.stop() == 0
+
+
+def test_status_says_how_the_store_is_reached(mounts, daemon, options):
+    mount = mounts("mnt", daemon.uri, options)
+    text = pathlib.Path(mount / ".ptio" / "status.json").read_text()
+    assert daemon.uri in text
