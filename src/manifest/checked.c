@@ -78,6 +78,11 @@ int pt_checked_get(struct pt_checked *checked, const struct pt_object *object, s
 	pthread_mutex_lock(&checked->lock);
 	at = place_of(checked, &object->blob.id);
 	o = *at;
+	/* Two records that give one object two sizes: the bits of one are too few for the other. */
+	if (o && o->chunk_count != chunks) {
+		pthread_mutex_unlock(&checked->lock);
+		return pt_record_bad("revision");
+	}
 	if (!o) {
 		o = pt_calloc(1, sizeof(*o) + words * 2 * sizeof(o->bits[0]));
 		if (o) {

@@ -5,6 +5,7 @@
  * Invariant: an object recorded here is named by exactly one of a garbage record and a published container. Its pin, held until then, is what keeps collectors off
  * (gc.c: pinned blobs with one reference stay in their garbage record). */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -204,16 +205,22 @@ int pt_hold_publish(struct pt_hold *h, struct pt_node *node, uint64_t blob_bytes
 	return 0;
 }
 
-void pt_blob_discard(struct pt_repo *repo, const struct pt_blob_ref *blob, int rc)
+void pt_blob_give_up(struct pt_repo *repo, const struct pt_blob_ref *blob, bool remove)
 {
 	struct pt_data *data = &repo->store->data;
+	char sentence[PT_FAIL_SENTENCE_MAX];
 
-	if (pt_id_is_zero(&blob->id))
-		return;
+	snprintf(sentence, sizeof(sentence), "%s", pt_fail_sentence());
 	/* What is not removed now is an orphan, which the collector finds. */
-	if (rc != -EIO)
-		pt_data_remove(data, blob);
+	if (remove && pt_data_remove(data, blob) < 0)
+		pt_fail(EIO, "%s", sentence);
 	pt_data_unpin(data, blob, 1);
+}
+
+void pt_blob_discard(struct pt_repo *repo, const struct pt_blob_ref *blob, int rc)
+{
+	if (!pt_id_is_zero(&blob->id))
+		pt_blob_give_up(repo, blob, rc != -EIO);
 }
 
 void pt_hold_free(struct pt_hold *h)

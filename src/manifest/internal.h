@@ -69,6 +69,9 @@ struct pt_retry {
 /* True: try again. False: *rc is the verdict. Starts from a zeroed struct. */
 bool pt_retry_again(struct pt_retry *r, int *rc);
 
+/* Gives up a sealed blob: removes it (unless a record may have taken it), and lets its pin go. The thread's sentence stays what it was. (hold.c) */
+void pt_blob_give_up(struct pt_repo *repo, const struct pt_blob_ref *blob, bool remove);
+
 /* ---- nodes (node.c) ---- */
 int pt_node_id_new(struct pt_repo *repo, uint64_t *ret_id);
 int pt_name_check(const char *name);

@@ -422,12 +422,8 @@ void pt_object_writer_abort(struct pt_object_writer *w)
 
 void pt_object_discard(struct pt_repo *repo, struct pt_part *part)
 {
-	struct pt_data *data = &repo->store->data;
-
 	if (pt_id_is_zero(&part->object.blob.id))
 		return;
-	/* A blob that cannot be removed now is an orphan, which the collector finds. */
-	pt_data_remove(data, &part->object.blob);
-	pt_data_unpin(data, &part->object.blob, 1);
+	pt_blob_give_up(repo, &part->object.blob, true);
 	pt_part_done(part);
 }

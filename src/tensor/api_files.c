@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/id.h"
 #include "base/io.h"
 #include "base/size.h"
 #include "tensor/api_int.h"
@@ -47,21 +48,23 @@ static int copy_out(struct pt_vfile *f, int fd, const char *path)
 /* A new file takes the place of the old one when it is whole. */
 static int replace_file(struct pt_vfile *f, const char *path)
 {
-	char *temp = pt_asprintf("%s.XXXXXX", path);
-	mode_t mask;
+	char hex[PT_ID_HEX_LEN + 1], *temp;
+	struct pt_id id;
 	int fd, rc;
 
+	rc = pt_id_random(&id);
+	if (rc < 0)
+		return rc;
+	pt_id_hex(&id, hex);
+	temp = pt_asprintf("%s.%.8s", path, hex);
 	if (!temp)
 		return pt_fail_nomem();
-	fd = mkostemp(temp, O_CLOEXEC);
+	fd = open(temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 	if (fd < 0) {
 		rc = pt_fail(errno, "cannot make a file beside %s (%s)", path, strerror(errno));
 		free(temp);
 		return rc;
 	}
-	mask = umask(0);
-	umask(mask);
-	fchmod(fd, 0666 & ~mask);
 	rc = copy_out(f, fd, path);
 	close(fd);
 	if (!rc && rename(temp, path) < 0)

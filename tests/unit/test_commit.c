@@ -413,6 +413,20 @@ START_TEST(commit_whose_answer_is_lost_never_names_missing_bytes)
 }
 END_TEST
 
+START_TEST(giving_an_upload_up_keeps_the_reason)
+{
+	struct pt_shape shape = help_shape2(20, 20);
+	struct pt_part part;
+	struct pt_repo *faulty = help_open(dir, "data.remove:error=EACCES", NULL);
+
+	help_part(faulty, PT_WRITTEN_FULL, PT_DTYPE_U8, &shape, 0, 1, -1, NULL, 7, &part);
+	pt_fail(EINVAL, "the reason");
+	pt_object_discard(faulty, &part);
+	ck_assert_str_eq(pt_fail_sentence(), "the reason");
+	pt_repo_close(faulty);
+}
+END_TEST
+
 START_TEST(file_whose_answer_is_lost_keeps_its_contents)
 {
 	struct pt_node file = { .kind = PT_NODE_FILE, .mode = 0644 }, now;
@@ -465,6 +479,7 @@ int main(void)
 	tcase_add_test(c, wait_sees_a_commit_of_another_process);
 	tcase_add_test(c, commit_whose_answer_is_lost_never_names_missing_bytes);
 	tcase_add_test(c, file_whose_answer_is_lost_keeps_its_contents);
+	tcase_add_test(c, giving_an_upload_up_keeps_the_reason);
 	suite_add_tcase(s, c);
 	return help_main(s);
 }
