@@ -237,7 +237,8 @@ static int aliases_make(struct pt_model_dir *d)
 		d->stems[f] = stem_of(d->files[f].name);
 		if (!d->stems[f])
 			return pt_fail_nomem();
-		for (i = 0; !c->bundle && i < c->tensor_count; i++) {
+		/* A hidden file gives none: it is one that is still being written, to be renamed onto the one whose names it must not withhold meanwhile. */
+		for (i = 0; !c->bundle && d->files[f].name[0] != '.' && i < c->tensor_count; i++) {
 			const char *name = c->names + c->tensors[i].name;
 
 			d->aliases[n++] = (struct pt_model_alias){ .name = name[0] ? name : d->stems[f], .file = f, .tensor = i };

@@ -4,6 +4,7 @@ EXTRA_DIST += \
 	tests/e2e/conftest.py \
 	tests/e2e/pytest.ini \
 	tests/e2e/test_breaker_attributes.py \
+	tests/e2e/test_breaker_models.py \
 	tests/e2e/test_breaker_mounts.py \
 	tests/e2e/test_cached.py \
 	tests/e2e/test_checkpoint.py \
