@@ -201,7 +201,7 @@ static void from_memory(struct pt_fs *fs, struct pt_fs_handle *h, struct pt_vcac
 	fi->keep_cache = !fi->direct_io;
 }
 
-int pt_fs_cached_open(struct pt_fs *fs, struct pt_fs_handle *h, struct pt_fs_inode *i, struct fuse_file_info *fi)
+int pt_fs_cached_open(struct pt_fs *fs, struct pt_fs_handle *h, struct pt_fs_inode *i, pid_t tid, struct fuse_file_info *fi)
 {
 	enum pt_serve_way way = fs->options->serve;
 	struct pt_vcache_file *file;
@@ -220,7 +220,8 @@ int pt_fs_cached_open(struct pt_fs *fs, struct pt_fs_handle *h, struct pt_fs_ino
 	}
 	key_of(fs, i, &key);
 	file = pt_vcache_find(fs->cache, &key, false);
-	if (file && atomic_load(&fs->passthrough)) {    /* its whole node is to be opened */
+	/* Its whole node is to be opened; but the kernel looks again only once. */
+	if (file && atomic_load(&fs->passthrough) && !pt_fs_intent_retrying(fs, tid)) {
 		pt_vcache_put(fs->cache, file);
 		origin_unpin(fs, i);
 		return -ESTALE;

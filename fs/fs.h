@@ -313,7 +313,7 @@ int pt_fs_cached_start(struct pt_fs *fs);
 void pt_fs_cached_stop(struct pt_fs *fs);                               /* before the inode table is taken down */
 void pt_fs_cached_init(struct pt_fs *fs, struct fuse_conn_info *conn);  /* inside INIT */
 /* For reading: pins i (VIEW, MANY), decides how it is served. -ESTALE: superseded, or to be opened by its whole node. */
-int pt_fs_cached_open(struct pt_fs *fs, struct pt_fs_handle *h, struct pt_fs_inode *i, struct fuse_file_info *fi);
+int pt_fs_cached_open(struct pt_fs *fs, struct pt_fs_handle *h, struct pt_fs_inode *i, pid_t tid, struct fuse_file_info *fi);
 int pt_fs_whole_open(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h, struct fuse_file_info *fi);
 void pt_fs_cached_release(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h);    /* req: NULL at unmount */
 /* The whole node instead of i, if there is one; takes and returns a reference. */

@@ -22,7 +22,7 @@ struct intent {
 	enum intent_kind kind;
 	pid_t tid;
 	uint64_t ino;                   /* pt_fs_ino of the name; 0 for RETRY and HOLD */
-	struct pt_fs_inode *inode;      /* WRITE: the fresh writer; HOLD: a pinned view; a reference */
+	struct pt_fs_inode *inode;      /* WRITE: the fresh writer; HOLD: a pinned view or file of many tensors; a reference */
 	uint64_t revision;              /* GONE: the key's first revision that is newer than the unlinking */
 	int64_t until_ns;
 };
@@ -53,7 +53,9 @@ static void slot_clear_locked(struct pt_fs_intents *t, struct intent *i, struct 
 
 static void old_done(struct pt_fs *fs, struct intent *old)
 {
-	if (old->kind == INTENT_HOLD)
+	if (old->kind == INTENT_HOLD && old->inode->kind == PT_FS_MANY)
+		pt_fs_many_release(old->inode);
+	else if (old->kind == INTENT_HOLD)
 		pt_fs_view_unpin(fs, old->inode);
 	pt_fs_inode_unref(fs, old->inode);
 }

@@ -6,6 +6,8 @@
 
 #include "base/error.h"
 
+#define HOLD_TRIES 10
+
 int pt_fs_dir_of(const struct pt_fs_inode *dir, uint64_t *ret_node, const char **ret_dir)
 {
 	if (dir->kind != PT_FS_DIR && dir->kind != PT_FS_AXIS)
@@ -118,8 +120,6 @@ static int lookup_view(struct pt_fs *fs, struct pt_fs_inode *parent, const char 
 	pt_fs_resolved_done(&r);
 	if (rc < 0)
 		return rc;
-	if (i->stamp != PT_FS_STAMP_NONE && pt_fs_intent_retrying(fs, tid) && pt_fs_view_pin(fs, i) == 0)
-		pt_fs_intent_hold(fs, tid, pt_fs_inode_ref(fs, i));
 	pt_fail_clear();
 	*ret_inode = i;
 	return 0;
@@ -249,17 +249,40 @@ static int lookup(struct pt_fs *fs, struct pt_fs_inode *parent, const char *name
 	}
 }
 
+/* A thread that has lost one race with a commit gets what it finds now, whatever comes before its OPEN. -ESTALE: superseded already. */
+static int hold_for_retry(struct pt_fs *fs, struct pt_fs_inode *i, pid_t tid)
+{
+	bool many = i->kind == PT_FS_MANY;
+	int rc;
+
+	if ((!many && i->kind != PT_FS_VIEW) || i->stamp == PT_FS_STAMP_NONE || !pt_fs_intent_retrying(fs, tid))
+		return 0;
+	rc = many ? pt_fs_many_open(fs, i) : pt_fs_view_pin(fs, i);
+	if (rc == 0)
+		pt_fs_intent_hold(fs, tid, pt_fs_inode_ref(fs, i));
+	pt_fail_clear();
+	return rc;
+}
+
 void pt_fs_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
 	struct pt_fs *fs = pt_fs_of(req);
 	struct pt_fs_inode *dir = pt_fs_inode(fs, parent), *i;
 	struct pt_node node = { 0 };
-	int rc;
+	pid_t tid = fuse_req_ctx(req)->pid;
+	int rc, try;
 
 	pt_fail_clear();
 	pt_fs_read_ahead_set(fs);
 	atomic_fetch_add(&fs->counters.ops[PT_FS_OP_LOOKUP], 1);
-	rc = lookup(fs, dir, name, fuse_req_ctx(req)->pid, &node, &i);
+	for (try = 1;; try++) {
+		rc = lookup(fs, dir, name, tid, &node, &i);
+		if (rc < 0 || hold_for_retry(fs, i, tid) != -ESTALE || try == HOLD_TRIES)
+			break;
+		pt_fs_inode_unref(fs, i);
+		pt_node_done(&node);
+		memset(&node, 0, sizeof(node));
+	}
 	if (rc == -ENOENT)
 		fuse_reply_err(req, ENOENT);
 	else if (rc < 0)

@@ -120,7 +120,7 @@ void pt_fs_handles_close(struct pt_fs *fs)
 
 static int open_reader(struct pt_fs *fs, struct pt_fs_handle *h, struct pt_fs_inode *i, const struct fuse_ctx *ctx, struct fuse_file_info *fi)
 {
-	int rc = pt_fs_cached_open(fs, h, i, fi);
+	int rc = pt_fs_cached_open(fs, h, i, ctx->pid, fi);
 
 	if (rc == -ESTALE) {
 		atomic_fetch_add(&fs->counters.stale_retries, 1);

@@ -1,7 +1,10 @@
 """A model file that is replaced as programs do it: a temporary name, then rename."""
+import multiprocessing
 import os
+import time
 
 import numpy as np
+import pytest
 import safetensors.numpy
 
 
@@ -21,3 +24,43 @@ def test_a_hidden_file_on_its_way_hides_no_tensor_of_the_one_it_replaces(mnt):
     # one that is not hidden is another model file, and withholds them
     (folder / "other.safetensors").write_bytes(model(3))
     assert not (folder / "a" / "full.npy").exists()
+
+
+def replacer(folder, number, seconds):
+    end = time.monotonic() + seconds
+    value = number
+    while time.monotonic() < end:
+        value += 10
+        temporary = folder / f".m.{number}"
+        temporary.write_bytes(model(value))
+        os.rename(temporary, folder / "m.safetensors")
+
+
+def reader(folder, names, seconds, results):
+    end = time.monotonic() + seconds
+    problems = []
+    while time.monotonic() < end and not problems:
+        for name in names:
+            try:
+                tensors = safetensors.numpy.load((folder / name).read_bytes())
+                if set(tensors) != {"a", "b"} or len({float(v) for t in tensors.values() for v in np.unique(t)}) != 1:
+                    problems.append((name, "a mix", tensors))
+            except OSError as e:
+                problems.append((name, str(e)))
+    results.put(problems)
+
+
+@pytest.mark.slow
+def test_a_model_that_is_replaced_all_the_time_is_read_whole_and_never_as_a_stale_handle(mounts):
+    folders = [mounts("one").key("model"), mounts("two").key("model")]
+    (folders[0] / "m.safetensors").write_bytes(model(1))
+    results = multiprocessing.Queue()
+    workers = [multiprocessing.Process(target=replacer, args=(folders[n % 2], n, 20)) for n in range(3)]
+    workers += [multiprocessing.Process(target=reader, args=(folders[n % 2], ("tp=0of2/m.safetensors", ".all.safetensors"), 20, results)) for n in range(4)]
+    for w in workers:
+        w.start()
+    found = [results.get(timeout=120) for _ in range(4)]
+    for w in workers:
+        w.join()
+        assert w.exitcode == 0
+    assert found == [[]] * 4
