@@ -28,15 +28,16 @@ static void *gc_main(void *arg)
 	struct pt_gc_stats stats;
 	int64_t last = pt_time_boot_ns(), age;
 	struct timespec until;
-	bool due;
+	bool due, tidy;
 
 	pthread_mutex_lock(&g->lock);
 	while (!g->stop) {
-		clock_gettime(CLOCK_REALTIME, &until);
+		clock_gettime(CLOCK_MONOTONIC, &until);
 		until.tv_sec += TICK_SECONDS;
 		pthread_cond_timedwait(&g->cond, &g->lock, &until);
 		age = pt_time_boot_ns() - last;
 		due = !g->stop && fs->options->gc && !fs->options->read_only && (age >= GC_EVERY_NS || (g->poked && age >= GC_AFTER_COMMIT_NS));
+		tidy = !due && age >= GC_EVERY_NS;      /* others collect: their removed objects are not kept open here */
 		if (due)
 			g->poked = false;
 		pthread_mutex_unlock(&g->lock);
@@ -45,6 +46,9 @@ static void *gc_main(void *arg)
 			pt_fail_clear();
 			if (pt_gc_run(fs->repo, &stats) < 0)
 				pt_log(PT_LOG_WARN, "collecting garbage: %s", pt_fail_sentence());
+			last = pt_time_boot_ns();
+		} else if (tidy) {
+			pt_data_tidy(&fs->store->data);
 			last = pt_time_boot_ns();
 		}
 		pthread_mutex_lock(&g->lock);
@@ -56,12 +60,16 @@ static void *gc_main(void *arg)
 int pt_fs_gc_start(struct pt_fs *fs)
 {
 	struct pt_fs_gc *g = pt_calloc(1, sizeof(*g));
+	pthread_condattr_t attr;
 	int err;
 
 	if (!g)
 		return pt_fail_nomem();
 	pthread_mutex_init(&g->lock, NULL);
-	pthread_cond_init(&g->cond, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);      /* setting the time stops no tick */
+	pthread_cond_init(&g->cond, &attr);
+	pthread_condattr_destroy(&attr);
 	fs->gc = g;
 	err = pthread_create(&g->thread, NULL, gc_main, fs);
 	if (err) {

@@ -254,3 +254,9 @@ int pt_data_sweep(struct pt_data *d, uint64_t *ret_count)
 		*ret_count = count;
 	return rc;
 }
+
+void pt_data_tidy(struct pt_data *d)
+{
+	if (d->ops->tidy)
+		d->ops->tidy(d->h);
+}

@@ -73,6 +73,8 @@ struct pt_data_ops {
 	void (*sync)(void *h, struct pt_done *done);
 	/* Drops staged blobs whose writer is dead (*ret_count: how many), and what this process holds of blobs that others have removed. */
 	void (*sweep)(void *h, uint64_t *ret_count, struct pt_done *done);
+	/* The second half of sweep alone, which changes nothing in the store. NULL where nothing is held. */
+	void (*tidy)(void *h);
 };
 
 struct pt_data {
@@ -105,5 +107,6 @@ void pt_data_buffer_unregister(struct pt_data *d, void *addr);
 int pt_data_space(struct pt_data *d, struct pt_data_space *ret_space);
 int pt_data_sync(struct pt_data *d);
 int pt_data_sweep(struct pt_data *d, uint64_t *ret_count);
+void pt_data_tidy(struct pt_data *d);                                   /* of read-only stores, too */
 
 #endif

@@ -217,6 +217,7 @@ static const struct pt_data_ops file_ops = {
 	.space = file_space,
 	.sync = file_sync,
 	.sweep = pt_file_sweep,
+	.tidy = pt_file_tidy,
 };
 
 /* Opens dir/name, made if it may be. *made: it was. */

@@ -374,6 +374,13 @@ static void data_sweep(void *h, uint64_t *ret_count, struct pt_done *done)
 		f->below.ops->sweep(f->below.h, ret_count, done);
 }
 
+static void data_tidy(void *h)
+{
+	struct fault_data *f = h;
+
+	pt_data_tidy(&f->below);
+}
+
 static const struct pt_data_ops fault_data_ops = {
 	.size = sizeof(struct pt_data_ops),
 	.version = 1,
@@ -396,6 +403,7 @@ static const struct pt_data_ops fault_data_ops = {
 	.space = data_space,
 	.sync = data_sync,
 	.sweep = data_sweep,
+	.tidy = data_tidy,
 };
 
 int pt_fault_data_stack(struct pt_data *d, const char *spec)

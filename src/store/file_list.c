@@ -124,13 +124,20 @@ static int sweep_token(void *ctx, int dirfd, const char *name)
 	return rc;
 }
 
+void pt_file_tidy(void *h)
+{
+	struct pt_file_store *f = h;
+
+	pt_fdcache_sweep(f->cache);
+}
+
 void pt_file_sweep(void *h, uint64_t *ret_count, struct pt_done *done)
 {
 	struct pt_file_store *f = h;
 	struct sweeper s = { .f = f };
 	int rc = each_entry(f, f->dirfd, "staging", sweep_token, &s);
 
-	pt_fdcache_sweep(f->cache);
+	pt_file_tidy(f);
 	if (rc >= 0)
 		*ret_count = s.count;
 	pt_done_call(done, rc < 0 ? rc : 0);
