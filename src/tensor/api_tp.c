@@ -1,5 +1,6 @@
 /* tensor/api_tp.c - the calls of plain tensor parallelism: all slices of a full tensor as one set. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,6 +10,7 @@
 #include "tensor/api_int.h"
 
 #define TP_SIZE_MAX 65536
+#define NODE_RACES 8                    /* a key may be removed between being found and being written */
 
 static int tp_request(int32_t rank, int32_t size, int32_t dim, enum pt_target target, struct pt_request *ret_req)
 {
@@ -50,43 +52,76 @@ static int stage_all(struct ptio *p, uint64_t node, const struct pt_api_source *
 	return rc;
 }
 
-static int write_slices(struct ptio *p, const char *key, const struct pt_api_source *src, int32_t size, int32_t dim, bool put)
+struct begun {
+	struct ptio *p;
+	const char *tag;
+};
+
+static int drop_begun(void *ctx, const struct pt_pending *set)
+{
+	struct begun *b = ctx;
+
+	return strcmp(set->step, b->tag) == 0 ? pt_pending_remove(b->p->repo, set) : 0;
+}
+
+static int slices_to_node(struct ptio *p, uint64_t node, const struct pt_api_source *src, int32_t size, int32_t dim, bool put)
 {
 	char tag[PT_ID_HEX_LEN + 1], sentence[PT_FAIL_SENTENCE_MAX];
+	struct begun begun = { p, tag };
 	struct pt_published published;
 	struct pt_upload **uploads;
-	struct pt_node node;
 	struct pt_id id;
-	int32_t r;
+	int32_t r, done = 0;
 	int rc;
 
-	rc = pt_api_key_check(key);
-	if (!rc)
-		rc = pt_id_random(&id);
+	rc = pt_id_random(&id);
 	if (rc < 0)
 		return rc;
 	pt_id_hex(&id, tag);
 	uploads = pt_calloc((size_t)size, sizeof(*uploads));
 	if (!uploads)
 		return pt_fail_nomem();
-	rc = pt_node_by_key(p->repo, key, true, &node);
-	if (rc < 0) {
-		free(uploads);
-		return rc;
+	rc = stage_all(p, node, src, size, dim, put, tag, uploads);
+	while (!rc && done < size) {
+		rc = pt_upload_publish(uploads[done], &published);
+		done += !rc;
 	}
-	rc = stage_all(p, node.id, src, size, dim, put, tag, uploads);
-	for (r = 0; !rc && r < size; r++)
-		rc = pt_upload_publish(uploads[r], &published);
 	for (r = 0; r < size; r++)
 		pt_upload_free(uploads[r]);
-	if (rc) {
-		memcpy(sentence, pt_fail_sentence(), strlen(pt_fail_sentence()) + 1);
-		pt_node_prune(p->repo, node.id);
+	free(uploads);
+	if (rc && done) {
+		/* Nobody will complete the set: its tag is this call's. */
+		snprintf(sentence, sizeof(sentence), "%s", pt_fail_sentence());
+		pt_pending_list(p->repo, node, drop_begun, &begun);
 		pt_fail(-rc, "%s", sentence);
 	}
-	pt_node_done(&node);
-	free(uploads);
 	return rc;
+}
+
+static int write_slices(struct ptio *p, const char *key, const struct pt_api_source *src, int32_t size, int32_t dim, bool put)
+{
+	char sentence[PT_FAIL_SENTENCE_MAX];
+	struct pt_node node;
+	uint64_t id;
+	int rc, tries;
+
+	rc = pt_api_key_check(key);
+	for (tries = 0; !rc && tries < NODE_RACES; tries++) {
+		rc = pt_node_by_key(p->repo, key, true, &node);
+		if (rc < 0)
+			return rc;
+		id = node.id;
+		pt_node_done(&node);
+		rc = slices_to_node(p, id, src, size, dim, put);
+		if (rc >= 0)
+			return 0;
+		snprintf(sentence, sizeof(sentence), "%s", pt_fail_sentence());
+		pt_node_prune(p->repo, id);
+		pt_fail(-rc, "%s", sentence);
+		if (rc == -ENOENT)      /* the key was removed meanwhile */
+			rc = 0;
+	}
+	return rc ? rc : pt_fail(EAGAIN, "the key is removed again and again while it is written");
 }
 
 static int write_tp(struct ptio *p, const char *key, const struct pt_api_source *src, int32_t size, int32_t dim, bool put)
