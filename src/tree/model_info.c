@@ -4,38 +4,107 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/error.h"
 #include "tree/rank_view.h"
 
 #define PENDING_MAX 1000                /* keys named */
+#define DEPTH_MAX 65536                 /* more parents than that: the index holds a circle */
 
 struct pending {
 	struct pt_repo *repo;
-	json_t *keys;                   /* or NULL: only counted */
+	uint64_t dir;                   /* whose subtree */
+	bool names;                     /* keys are wanted; else only counted */
+	char **keys;                    /* the first PENDING_MAX, below dir */
+	size_t key_count;
 	uint64_t count;
-	int rc;
+	uint64_t last;                  /* the node of the set before: sets come node by node */
 };
 
-static int pending_set(void *ctx, const struct pt_pending *p)
+static void pending_done(struct pending *p)
 {
-	(void)p;
-	*(bool *)ctx = true;
+	while (p->key_count)
+		free(p->keys[--p->key_count]);
+	free(p->keys);
+}
+
+/* 1: the node is below the directory; *ret_key, in text, is its key from there, NULL when it is too long. 0: it is elsewhere, or gone. */
+static int below(const struct pending *p, uint64_t id, char text[PT_KEY_MAX + 1], const char **ret_key)
+{
+	size_t at = PT_KEY_MAX + 1, len;
+	struct pt_node node;
+	bool fits = true;
+	uint32_t depth;
+	int rc;
+
+	if (id == p->dir)
+		return 0;
+	for (depth = 0; id != p->dir; depth++) {
+		if (id == PT_NODE_ROOT || depth == DEPTH_MAX)
+			return 0;
+		rc = pt_node_get(p->repo, id, &node);
+		if (rc < 0)
+			return rc == -ENOENT ? 0 : rc;
+		pt_node_done(&node);
+		len = strlen(node.name);
+		fits = fits && len + 1 <= at;
+		if (fits) {
+			text[--at] = depth ? '/' : '\0';
+			at -= len;
+			memcpy(text + at, node.name, len);
+		}
+		id = node.parent;
+	}
+	*ret_key = fits ? text + at : NULL;
 	return 1;
 }
 
-static int pending_node(void *ctx, const char *key, const struct pt_node *node)
+static int pending_set(void *ctx, const struct pt_pending *set)
 {
 	struct pending *p = ctx;
-	bool any = false;
+	char text[PT_KEY_MAX + 1];
+	const char *key;
+	int rc;
 
-	if (node->kind != PT_NODE_DIR)
+	if (set->node == p->last)
 		return 0;
-	p->rc = pt_pending_list(p->repo, node->id, pending_set, &any);
-	if (p->rc < 0)
-		return 1;
-	p->rc = 0;
-	if (any && p->count++ < PENDING_MAX && p->keys)
-		json_array_append_new(p->keys, json_string(key));
+	p->last = set->node;
+	rc = below(p, set->node, text, &key);
+	if (rc <= 0)
+		return rc;
+	p->count++;
+	if (!p->names || !key || p->key_count == PENDING_MAX)
+		return 0;
+	if (!p->keys)
+		p->keys = pt_calloc(PENDING_MAX, sizeof(*p->keys));
+	if (p->keys)
+		p->keys[p->key_count] = pt_strdup(key);
+	if (!p->keys || !p->keys[p->key_count])
+		return pt_fail_nomem();
+	p->key_count++;
+	return 0;
+}
+
+static int key_compare(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* The keys below a directory that wait for parts: one scan of all pending sets, however large the subtree is. */
+static int pending_find(struct pt_repo *repo, uint64_t dir_node, bool names, struct pending *ret_pending)
+{
+	struct pending p = { .repo = repo, .dir = dir_node, .names = names };
+	int rc;
+
+	rc = pt_pending_list(repo, 0, pending_set, &p);
+	if (rc < 0) {
+		pending_done(&p);
+		return rc;
+	}
+	pt_fail_clear();
+	if (p.key_count)
+		qsort(p.keys, p.key_count, sizeof(*p.keys), key_compare);
+	*ret_pending = p;
 	return 0;
 }
 
@@ -70,13 +139,11 @@ static int bundles_complete(struct pt_repo *repo, const struct pt_model_dir *dir
 
 int pt_model_complete(struct pt_models *models, struct pt_repo *repo, uint64_t dir_node, bool *ret_complete)
 {
-	struct pending p = { .repo = repo };
 	struct pt_model_dir *dir;
+	struct pending p;
 	int rc;
 
-	rc = pt_node_walk(repo, dir_node, pending_node, &p);
-	if (rc >= 0)
-		rc = p.rc;
+	rc = pending_find(repo, dir_node, false, &p);
 	if (rc < 0)
 		return rc;
 	rc = pt_models_dir(models, dir_node, &dir);
@@ -127,12 +194,13 @@ static json_t *tensor_json(const struct pt_model_dir *dir, const struct pt_model
 int pt_model_info_json(struct pt_models *models, struct pt_repo *repo, uint64_t dir_node, const struct pt_request *base, struct pt_buf *ret_json, bool *ret_any)
 {
 	json_t *root = json_object(), *files = json_array(), *tensors = json_array(), *pending_keys = json_array();
-	struct pending p = { .repo = repo, .keys = pending_keys };
+	struct pending p = { .count = 0 };
 	struct pt_partition rank = { .rank = 0, .size = 1, .dim = -1 };
 	struct pt_model_dir *dir = NULL;
 	bool complete = true;
 	char *text = NULL;
 	uint32_t i;
+	size_t k;
 	int rc;
 
 	*ret_any = false;
@@ -141,9 +209,7 @@ int pt_model_info_json(struct pt_models *models, struct pt_repo *repo, uint64_t 
 	pt_fail_clear();
 	rc = pt_models_dir(models, dir_node, &dir);
 	if (!rc)
-		rc = pt_node_walk(repo, dir_node, pending_node, &p);
-	if (rc >= 0)
-		rc = p.rc;
+		rc = pending_find(repo, dir_node, true, &p);
 	if (!rc)
 		rc = bundles_complete(repo, dir, &complete);
 	if (rc < 0)
@@ -158,6 +224,8 @@ int pt_model_info_json(struct pt_models *models, struct pt_repo *repo, uint64_t 
 	}
 	for (i = 0; i < dir->alias_count; i++)
 		json_array_append_new(tensors, tensor_json(dir, &dir->aliases[i], &rank, base->split));
+	for (k = 0; k < p.key_count; k++)
+		json_array_append_new(pending_keys, json_string(p.keys[k]));
 	json_object_set_new(root, "directory_complete", json_boolean(complete && !p.count));
 	json_object_set(root, "pending_keys", pending_keys);
 	json_object_set(root, "files", files);
@@ -176,6 +244,7 @@ int pt_model_info_json(struct pt_models *models, struct pt_repo *repo, uint64_t 
 	*ret_any = true;
 out:
 	pt_fail_clear();
+	pending_done(&p);
 	pt_model_dir_unref(dir);
 	json_decref(files);
 	json_decref(tensors);
