@@ -44,6 +44,8 @@ static void unpin(struct pt_fs *fs, struct pt_fs_file *f)
 	if (f->pinned)
 		pt_data_unpin(&fs->store->data, &f->blob, 1);
 	f->pinned = false;
+	if (f->container)
+		pt_container_release(f->container, f->held);
 	pt_container_unref(f->container);
 	f->container = NULL;
 }
@@ -132,6 +134,8 @@ int pt_fs_file_reload_locked(struct pt_fs *fs, struct pt_fs_inode *inode)
 		n.kind = f->kind;
 		n.blob = f->blob;
 		rc = pt_models_container(fs->models, &n, &f->container);
+		if (rc == 0)
+			f->held = pt_container_hold(f->container);
 	}
 	return rc;
 }

@@ -18,6 +18,7 @@ struct pt_fs_file {
 	enum pt_node_kind kind;
 	struct pt_blob_ref blob;        /* zero id: empty */
 	struct pt_container *container; /* of blob, once pinned */
+	uint32_t held;                  /* objects of the container, for its release */
 	bool pinned;
 	uint64_t size;
 	uint32_t mode, uid, gid;

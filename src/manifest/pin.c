@@ -131,6 +131,18 @@ void pt_manifest_unpin(struct pt_repo *repo, struct pt_manifest *m)
 	unpin_objects(repo, m, m->object_count);
 }
 
+int pt_object_hold(struct pt_repo *repo, const struct pt_object *object)
+{
+	struct pt_checked_object *held;
+
+	return pt_checked_get(repo->checked, object, &held);
+}
+
+void pt_object_release(struct pt_repo *repo, const struct pt_object *object)
+{
+	pt_checked_drop(repo->checked, &object->blob.id);
+}
+
 int pt_node_pin(struct pt_repo *repo, const struct pt_node *node)
 {
 	struct pt_node now;

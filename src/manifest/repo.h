@@ -71,7 +71,10 @@ int pt_pending_part(const struct pt_pending *p, int32_t rank, struct pt_manifest
 /* Makes the objects safe from collection while pinned, if m is still current (or still pending): -ESTALE when it is not; look again. Counted. */
 int pt_manifest_pin(struct pt_repo *repo, struct pt_manifest *m);
 void pt_manifest_unpin(struct pt_repo *repo, struct pt_manifest *m);
-/* The same for the contents of a file. -ESTALE, -ENOENT. Keep the node, or a copy of its blob, for the unpin. */
+/* Keeps what is known of an object's chunks (which have been verified) between reads. Counted; of objects that something else pins. */
+int pt_object_hold(struct pt_repo *repo, const struct pt_object *object);
+void pt_object_release(struct pt_repo *repo, const struct pt_object *object);
+/* Pins the contents of a file. -ESTALE, -ENOENT. Keep the node, or a copy of its blob, for the unpin. */
 int pt_node_pin(struct pt_repo *repo, const struct pt_node *node);
 void pt_node_unpin(struct pt_repo *repo, const struct pt_node *node);
 /* Writes mode, uid, gid, mtime_ns of the current revision (touch, chmod). -ESTALE when superseded. */

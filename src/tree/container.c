@@ -90,6 +90,31 @@ static void object_expand(const struct pt_container_object *o, struct pt_object 
 	ret->part = (struct pt_partition){ .rank = 0, .size = 1, .dim = -1 };
 }
 
+uint32_t pt_container_hold(struct pt_container *c)
+{
+	struct pt_object o = { .bytes = 0 };
+	uint32_t i;
+
+	for (i = 0; i < c->object_count; i++) {
+		object_expand(&c->objects[i], &o);
+		if (pt_object_hold(c->repo, &o) < 0) {
+			pt_fail_clear();
+			break;
+		}
+	}
+	return i;
+}
+
+void pt_container_release(struct pt_container *c, uint32_t held)
+{
+	struct pt_object o = { .bytes = 0 };
+
+	while (held > 0) {
+		object_expand(&c->objects[--held], &o);
+		pt_object_release(c->repo, &o);
+	}
+}
+
 int pt_container_manifest(const struct pt_container *c, uint32_t i, struct pt_manifest **ret_m, bool *ret_strided)
 {
 	struct pt_parse_tensor t;

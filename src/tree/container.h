@@ -65,6 +65,9 @@ struct pt_container *pt_container_ref(struct pt_container *c);
 void pt_container_unref(struct pt_container *c);                        /* NULL is fine */
 /* File bytes; the container's blob is pinned by the caller. Bytes read (short only at the end) or -errno. Thread-safe. Not for bundles. */
 int64_t pt_container_read(struct pt_container *c, void *buf, uint64_t len, uint64_t off);
+/* While its blob is pinned: chunks that a read has verified are not verified again. How many objects are held, for the release: a failure only costs time. */
+uint32_t pt_container_hold(struct pt_container *c);
+void pt_container_release(struct pt_container *c, uint32_t held);
 /* Tensor i; name and shape are valid as long as c. */
 void pt_container_tensor(const struct pt_container *c, uint32_t i, struct pt_parse_tensor *ret_t);
 /* Tensor i as a manifest of its own for pt_view_of_*; *ret_strided: it lies strided in its object, as pt_container_tensor tells. */

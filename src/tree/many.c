@@ -29,6 +29,7 @@ struct pt_many {
 	struct item *items;
 	uint32_t count, cap;
 	struct pt_container **containers;       /* each once */
+	uint32_t *held;                 /* while pinned: how many objects of each container; or NULL */
 	uint32_t container_count;
 	struct pt_served served;
 	uint64_t stamp;
@@ -209,6 +210,7 @@ void pt_many_free(struct pt_many *many)
 		pt_container_unref(many->containers[i]);
 	free(many->items);
 	free(many->containers);
+	free(many->held);
 	pt_served_done(&many->served);
 	pthread_mutex_destroy(&many->lock);
 	free(many);
@@ -258,6 +260,9 @@ int pt_many_pin(struct pt_many *many)
 		if (rc < 0)
 			goto fail;
 	}
+	many->held = pt_calloc(many->container_count ? many->container_count : 1, sizeof(*many->held));
+	for (c = 0; many->held && c < many->container_count; c++)
+		many->held[c] = pt_container_hold(many->containers[c]);
 	return 0;
 fail:
 	unpin_some(many, c, i);
@@ -274,6 +279,10 @@ void pt_many_unpin(struct pt_many *many)
 		many->kept[i] = NULL;
 	}
 	pthread_mutex_unlock(&many->lock);
+	for (i = 0; many->held && i < many->container_count; i++)
+		pt_container_release(many->containers[i], many->held[i]);
+	free(many->held);
+	many->held = NULL;
 	unpin_some(many, many->container_count, many->count);
 }
 
