@@ -14,6 +14,8 @@
 
 #include "ptio/version.h"
 
+#define INFO_KEPT_MAX ((size_t)1 << 20)        /* longer ones are made each time */
+
 static const char *const names[] = { "version", "status.json", "metrics", "errors", "pending" };
 
 static const char *const op_names[PT_FS_OP_COUNT] = {
@@ -131,14 +133,15 @@ static int pending_one(void *ctx, const struct pt_pending *p)
 	json_t *have = json_array(), *missing = json_array(), *shape = json_array(), *set;
 	const struct pt_dtype_info *d = pt_dtype_info(p->dtype);
 	char id[PT_ID_HEX_LEN + 1];
+	uint32_t i, next = 0;           /* objects are in the order of ranks */
 	int32_t rank;
-	uint32_t i;
+	bool here;
 
 	pt_node_key(l->fs->repo, p->node, key);
 	for (rank = 0; rank < p->set_size && rank < 65536; rank++) {
-		for (i = 0; i < p->object_count && p->objects[i].part.rank != rank; i++)
-			;
-		json_array_append_new(i < p->object_count ? have : missing, json_integer(rank));
+		here = next < p->object_count && p->objects[next].part.rank == rank;
+		json_array_append_new(here ? have : missing, json_integer(rank));
+		next += here;
 	}
 	pt_id_hex(&p->set_id, id);
 	for (i = 0; i < p->shape.ndim; i++)             /* null: known once all shards are here */
@@ -186,7 +189,7 @@ int pt_fs_control_text(struct pt_fs *fs, const char *name, struct pt_buf *out)
 	return rc == 0 && pt_buf_failed(out) ? pt_fail_nomem() : rc;
 }
 
-int pt_fs_info_text(struct pt_fs *fs, const struct pt_fs_inode *inode, struct pt_buf *out)
+static int info_make(struct pt_fs *fs, const struct pt_fs_inode *inode, struct pt_buf *out)
 {
 	struct pt_request req;
 	bool any = false;
@@ -211,4 +214,38 @@ int pt_fs_info_text(struct pt_fs *fs, const struct pt_fs_inode *inode, struct pt
 		out->len--;
 	pt_buf_append_str(out, "}\n");
 	return pt_buf_failed(out) ? pt_fail_nomem() : 0;
+}
+
+int pt_fs_info_text(struct pt_fs *fs, struct pt_fs_inode *inode, struct pt_buf *out)
+{
+	struct pt_buf made = PT_BUF_INIT, old;
+	uint64_t version;
+	bool kept = false;
+	int rc;
+
+	/* Asked before: what changes meanwhile makes the next caller look again. */
+	rc = pt_meta_watch(&fs->store->meta, 0, 0, &version);
+	if (rc < 0)
+		return rc;
+	pthread_mutex_lock(&inode->lock);
+	if (inode->info.len && inode->info_version == version) {
+		pt_buf_append(out, inode->info.data, inode->info.len);
+		kept = true;
+	}
+	pthread_mutex_unlock(&inode->lock);
+	if (!kept) {
+		rc = info_make(fs, inode, &made);
+		if (rc == 0)
+			pt_buf_append(out, made.data, made.len);
+		if (rc == 0 && made.len <= INFO_KEPT_MAX) {
+			pthread_mutex_lock(&inode->lock);
+			old = inode->info;
+			inode->info = made;
+			inode->info_version = version;
+			pthread_mutex_unlock(&inode->lock);
+			made = old;
+		}
+		pt_buf_done(&made);
+	}
+	return rc == 0 && pt_buf_failed(out) ? pt_fail_nomem() : rc;
 }

@@ -68,6 +68,8 @@ struct pt_fs_inode {
 	struct pt_fs_writer *writer;
 	struct pt_fs_file *file;
 	struct pt_fs_many *many;
+	struct pt_buf info;             /* INFO: the text at info_version of the store; lock */
+	uint64_t info_version;
 	atomic_uint opens;              /* views and many: how often, ever */
 	struct pt_fs_inode *origin;     /* WHOLE: a reference */
 	int backing_id;                 /* WHOLE, while passes > 0: the kernel's name of the file in memory */
@@ -389,6 +391,8 @@ int pt_fs_file_publish(struct pt_fs *fs, struct pt_fs_inode *inode, uint64_t par
 /* -ENOENT: the name is no rank view, bundle or .all file. */
 int pt_fs_many_lookup(struct pt_fs *fs, struct pt_fs_inode *parent, const char *name, struct pt_fs_inode **ret_inode);
 void pt_fs_many_done(struct pt_fs_inode *inode);
+/* Gives the file back until it is opened again, unless it is open. */
+void pt_fs_many_drop(struct pt_fs_inode *inode);
 void pt_fs_many_stat(struct pt_fs_inode *inode, struct stat *st);
 int pt_fs_many_open(struct pt_fs *fs, struct pt_fs_inode *inode);       /* -ESTALE, or why it cannot be read */
 void pt_fs_many_release(struct pt_fs_inode *inode);
@@ -400,8 +404,8 @@ int pt_fs_rank_lookup(struct pt_fs *fs, struct pt_fs_inode *parent, const char *
 int pt_fs_rank_list(struct pt_fs *fs, const struct pt_fs_inode *dir, pt_tree_list_fn *fn, void *ctx);
 
 /* ---- shards.c ---- */
-/* A file got its name inside an axis directory. */
-int pt_fs_shards_renamed(struct pt_fs *fs, uint64_t parent, const char *component);
+/* A file got its name inside an axis directory. Fails only if what was written is lost; else the failure is recorded. */
+int pt_fs_shards_renamed(struct pt_fs *fs, const struct pt_fs_inode *dir, const char *component, const char *name);
 
 /* ---- alias.c: tensors of containers as if they were keys ---- */
 static inline bool pt_fs_alias_is(const char *dir)
@@ -432,7 +436,7 @@ void pt_fs_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char
 void pt_fs_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name);
 int pt_fs_control_text(struct pt_fs *fs, const char *name, struct pt_buf *out);         /* -ENOENT: no such control file */
 const char *pt_fs_control_name(size_t index);                                           /* NULL past the last */
-int pt_fs_info_text(struct pt_fs *fs, const struct pt_fs_inode *inode, struct pt_buf *out);
+int pt_fs_info_text(struct pt_fs *fs, struct pt_fs_inode *inode, struct pt_buf *out);
 
 /* ---- gc.c, session.c ---- */
 /* Once, at the first request: the answer to INIT lowers what was set before. */

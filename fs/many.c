@@ -127,12 +127,35 @@ static int resolve(struct pt_fs *fs, uint64_t node, const struct named *n, bool 
 	return rc;
 }
 
+/* Known, and with a size. */
+static bool known(struct pt_fs_inode *i)
+{
+	bool is;
+
+	pthread_mutex_lock(&i->lock);
+	is = i->many && i->many->size;
+	pthread_mutex_unlock(&i->lock);
+	return is;
+}
+
+/* Latest used; one that has not been used for long gives its file back, unless it is open. */
+static void used(struct pt_fs *fs, struct pt_fs_inode *i)
+{
+	struct pt_fs_inode *old = i->stamp == PT_FS_STAMP_NONE ? NULL : pt_fs_inode_lru_touch(fs, i);
+
+	if (old) {
+		pt_fs_view_drop(fs, old);
+		pt_fs_inode_unref(fs, old);
+	}
+}
+
 int pt_fs_many_lookup(struct pt_fs *fs, struct pt_fs_inode *parent, const char *name, struct pt_fs_inode **ret_inode)
 {
 	struct pt_many *many = NULL;
 	struct pt_fs_inode *i;
 	struct named n;
 	uint64_t stamp;
+	bool made;
 	int rc, why;
 
 	rc = named_find(fs, parent->node, parent->dir, name, &n);
@@ -141,7 +164,8 @@ int pt_fs_many_lookup(struct pt_fs *fs, struct pt_fs_inode *parent, const char *
 	rc = resolve(fs, parent->node, &n, false, &stamp, &many, &why);
 	if (rc == 0 && !many && !why) {
 		i = pt_fs_inode_find(fs, PT_FS_MANY, parent->node, parent->dir, name, stamp);
-		if (i && i->many && i->many->size) {
+		if (i && known(i)) {
+			used(fs, i);
 			*ret_inode = i;
 			goto out;
 		}
@@ -157,7 +181,8 @@ int pt_fs_many_lookup(struct pt_fs *fs, struct pt_fs_inode *parent, const char *
 	pthread_mutex_lock(&i->lock);
 	if (!i->many)
 		i->many = pt_calloc(1, sizeof(*i->many));
-	if (i->many) {
+	made = i->many;
+	if (made) {
 		i->many->mode = n.all == PT_FORMAT_COUNT ? n.node.mode : 0644;
 		i->many->uid = n.node.uid;
 		i->many->gid = n.node.gid;
@@ -169,10 +194,11 @@ int pt_fs_many_lookup(struct pt_fs *fs, struct pt_fs_inode *parent, const char *
 		}
 	}
 	pthread_mutex_unlock(&i->lock);
-	if (!i->many) {
+	if (!made) {
 		pt_fs_inode_unref(fs, i);
 		rc = pt_fail_nomem();
 	} else {
+		used(fs, i);
 		*ret_inode = i;
 	}
 out:
@@ -190,6 +216,19 @@ void pt_fs_many_done(struct pt_fs_inode *i)
 	pt_many_free(i->many->file);
 	free(i->many);
 	i->many = NULL;
+}
+
+void pt_fs_many_drop(struct pt_fs_inode *i)
+{
+	struct pt_many *file = NULL;
+
+	pthread_mutex_lock(&i->lock);
+	if (i->many && i->many->pins == 0) {
+		file = i->many->file;
+		i->many->file = NULL;
+	}
+	pthread_mutex_unlock(&i->lock);
+	pt_many_free(file);
 }
 
 void pt_fs_many_stat(struct pt_fs_inode *i, struct stat *st)
@@ -219,6 +258,30 @@ static int why_not(struct pt_fs *fs, struct pt_fs_inode *i)
 	return rc < 0 ? rc : -ESTALE;
 }
 
+/* Makes the file again if it was dropped. -ESTALE: the name means something else now. */
+static int load_locked(struct pt_fs *fs, struct pt_fs_inode *i)
+{
+	struct pt_many *many = NULL;
+	struct named n;
+	uint64_t stamp;
+	int rc, why;
+
+	if (i->many->file)
+		return 0;
+	rc = named_find(fs, i->node, i->dir, i->name, &n);
+	if (rc < 0)
+		return rc == -ENOENT ? -ESTALE : rc;
+	rc = resolve(fs, i->node, &n, true, &stamp, &many, &why);
+	named_done(&n);
+	if (rc == 0 && (!many || stamp != i->stamp || pt_many_size(many) != i->many->size))
+		rc = -ESTALE;
+	if (rc == 0)
+		i->many->file = many;
+	else
+		pt_many_free(many);
+	return rc;
+}
+
 int pt_fs_many_open(struct pt_fs *fs, struct pt_fs_inode *i)
 {
 	int rc = 0;
@@ -226,8 +289,11 @@ int pt_fs_many_open(struct pt_fs *fs, struct pt_fs_inode *i)
 	if (i->stamp == PT_FS_STAMP_NONE)
 		return why_not(fs, i);
 	pthread_mutex_lock(&i->lock);
-	if (i->many->pins == 0)
-		rc = i->many->file ? pt_many_pin(i->many->file) : -ESTALE;
+	if (i->many->pins == 0) {
+		rc = load_locked(fs, i);
+		if (rc == 0)
+			rc = pt_many_pin(i->many->file);
+	}
 	if (rc == 0)
 		i->many->pins++;
 	pthread_mutex_unlock(&i->lock);

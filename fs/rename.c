@@ -71,7 +71,7 @@ static int rename_node(struct pt_fs *fs, struct pt_fs_inode *dir, const char *co
 	if (rc == 0)
 		pt_fs_gc_poke(fs);
 	if (rc == 0 && to->kind == PT_FS_AXIS)
-		rc = pt_fs_shards_renamed(fs, to->node, target);
+		rc = pt_fs_shards_renamed(fs, to, target, name);
 	return rc;
 }
 

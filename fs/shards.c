@@ -114,13 +114,14 @@ int pt_fs_shards_take_locked(struct pt_fs *fs, struct pt_fs_inode *inode, bool l
 	return rc;
 }
 
-int pt_fs_shards_renamed(struct pt_fs *fs, uint64_t parent, const char *component)
+int pt_fs_shards_renamed(struct pt_fs *fs, const struct pt_fs_inode *dir, const char *component, const char *name)
 {
-	struct pt_fs_inode *i;
+	struct pt_fs_inode *i = NULL;
+	bool lost = false;
 	struct pt_node n;
 	int rc;
 
-	rc = pt_node_lookup(fs->repo, parent, component, &n);
+	rc = pt_node_lookup(fs->repo, dir->node, component, &n);
 	if (rc < 0)
 		return 0;
 	if (n.kind != PT_NODE_FILE && n.kind != PT_NODE_CONTAINER) {
@@ -131,17 +132,22 @@ int pt_fs_shards_renamed(struct pt_fs *fs, uint64_t parent, const char *componen
 	pt_node_done(&n);
 	if (rc == 0)
 		rc = pt_fs_file_attach(fs, i);
-	if (rc < 0)
-		return rc;
-	pthread_mutex_lock(&i->lock);
-	/* Still being written: it is looked at when it is closed. */
-	if (!i->file->dirty) {
-		rc = pt_fs_file_reload_locked(fs, i);
-		if (rc == 0)
-			rc = pt_fs_shards_take_locked(fs, i, true);
-		pt_fs_file_idle_locked(fs, i->file);
+	if (rc == 0) {
+		pthread_mutex_lock(&i->lock);
+		/* Still being written: it is looked at when it is closed. */
+		if (!i->file->dirty) {
+			rc = pt_fs_file_reload_locked(fs, i);
+			if (rc == 0)
+				rc = pt_fs_shards_take_locked(fs, i, true);
+			lost = i->file->gone;
+			pt_fs_file_idle_locked(fs, i->file);
+		}
+		pthread_mutex_unlock(&i->lock);
 	}
-	pthread_mutex_unlock(&i->lock);
 	pt_fs_inode_unref(fs, i);
-	return rc < 0 ? rc : 0;
+	if (rc >= 0 || lost)
+		return rc < 0 ? rc : 0;
+	/* The file has its new name and all its bytes: the rename holds, and why it became no tensors is told. */
+	pt_fs_errors_add(fs, rc, dir, name, "rename");
+	return 0;
 }

@@ -138,6 +138,10 @@ void pt_fs_view_drop(struct pt_fs *fs, struct pt_fs_inode *inode)
 	struct pt_vfile *file = NULL;
 
 	(void)fs;
+	if (inode->kind == PT_FS_MANY) {
+		pt_fs_many_drop(inode);
+		return;
+	}
 	pthread_mutex_lock(&inode->lock);
 	if (inode->view.pins == 0) {
 		file = inode->view.file;
