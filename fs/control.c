@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "tree/rank_view.h"
 #include "base/io.h"
+#include "store/remote.h"
 
 #include "ptio/version.h"
 
@@ -62,6 +63,17 @@ static const char *serve_name(enum pt_serve_way way)
 	return way == PT_SERVE_STREAM ? "stream" : way == PT_SERVE_CACHE ? "cache" : "auto";
 }
 
+/* How the store is reached. */
+static const char *transport_name(const struct pt_fs *fs)
+{
+	struct pt_remote_rdma_status rdma;
+	struct pt_net_status net;
+
+	if (pt_remote_rdma_info(&fs->store->data, &rdma) && rdma.connected)
+		return "rdma";
+	return pt_remote_status(&fs->store->data, &net) ? net.transport : "local";
+}
+
 static int status(struct pt_fs *fs, struct pt_buf *out)
 {
 	const struct pt_fs_options *o = fs->options;
@@ -71,8 +83,8 @@ static int status(struct pt_fs *fs, struct pt_buf *out)
 #else
 	const int library = 0;
 #endif
-	return json_out(json_pack("{s:s, s:s, s:b, s:b, s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:b, s:I, s:{s:b, s:b, s:b}, s:s, s:{s:s, s:I}, s:b}",
-				  "version", ptio_version(), "store", fs->store->uri, "durable", fs->store->durable, "read_only", o->read_only,
+	return json_out(json_pack("{s:s, s:s, s:s, s:b, s:b, s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:b, s:I, s:{s:b, s:b, s:b}, s:s, s:{s:s, s:I}, s:b}",
+				  "version", ptio_version(), "store", fs->store->uri, "transport", transport_name(fs), "durable", fs->store->durable, "read_only", o->read_only,
 				  "pid", (int)getpid(), "mountpoint", o->mountpoint, "libfuse", fuse_pkgversion(), "bare", pt_format_name(o->bare),
 				  "list", o->list_all ? "all" : "once", "verify", verify_name(o->verify), "split",
 				  o->split == PT_SPLIT_CHUNK ? "chunk" : "balanced", "gc", o->gc, "kernel_protocol_minor",

@@ -3,4 +3,4 @@ check_PROGRAMS += tests/vm/test_rdma
 tests_vm_test_rdma_SOURCES = tests/vm/test_rdma.c tests/unit/raw_peer.c tests/unit/raw_peer.h $(net_support)
 tests_vm_test_rdma_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_vm_test_rdma_LDADD = $(UNIT_LIBS)
-EXTRA_DIST += tests/vm/suite tests/vm/test_mount.sh
+EXTRA_DIST += tests/vm/test_mount.sh
