@@ -43,6 +43,7 @@ int cmd_rm(struct cli *cli, int argc, char **argv);
 int cmd_verify(struct cli *cli, int argc, char **argv);
 int cmd_pending(struct cli *cli, int argc, char **argv);
 int cmd_wait(struct cli *cli, int argc, char **argv);
+int cmd_warm(struct cli *cli, int argc, char **argv);
 int cmd_gc(struct cli *cli, int argc, char **argv);
 
 /* Opens cli->store: for_write makes a directory store that is not there. orphan_grace_ns: see struct pt_repo_options. Returns CLI_OK or CLI_FAILED (reported). */

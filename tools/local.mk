@@ -12,6 +12,7 @@ tools_ptio_SOURCES = \
 	tools/cmd_stat.c \
 	tools/cmd_verify.c \
 	tools/cmd_wait.c \
+	tools/cmd_warm.c \
 	tools/files.c \
 	tools/links.c \
 	tools/main.c

@@ -17,6 +17,7 @@ const struct cli_command cli_commands[] = {
 	{ "verify", "[-q] [PATH...]", "read every byte and check every hash", cmd_verify },
 	{ "pending", "[--json] [--drop=SET] [PATH]", "sets that wait for parts, and which", cmd_pending },
 	{ "wait", "--complete [--after=REV] [--timeout=SECONDS] PATH...", "wait until tensors are complete", cmd_wait },
+	{ "warm", "[-q] PATH...", "read files of a mount (paths with the mountpoint) so that they are in memory for others", cmd_warm },
 	{ "gc", "[--pending-older-than=SECONDS] [--orphans-older-than=SECONDS]", "remove what nothing names any more", cmd_gc },
 	{ NULL, NULL, NULL, NULL },
 };

@@ -13,6 +13,8 @@ struct pt_hash128 {
 	uint8_t b[16];          /* canonical (big-endian) XXH3-128 */
 };
 
+/* CRC-32 of zip and PNG, going on from crc (0 at first). */
+uint32_t pt_crc32(uint32_t crc, const void *data, uint64_t len);
 uint64_t pt_hash64(const void *data, size_t len);
 struct pt_hash128 pt_hash128(const void *data, size_t len);
 

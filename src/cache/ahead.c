@@ -37,7 +37,7 @@ struct pt_ahead {
 	uint64_t size, align;
 	uint32_t refs;
 	bool closed;
-	uint64_t next;                  /* where a sequential reader goes on */
+	uint64_t next;                  /* where a sequential reader goes on; UINT64_MAX: nothing was asked for yet */
 	uint32_t run;                   /* requests in a row */
 	uint32_t depth;
 	uint64_t fetched;               /* end of the last window that was asked for */
@@ -103,6 +103,7 @@ static void slot_leave_locked(struct pt_ahead *a, struct slot *s)
 	if (s->state == READING || s->state == QUEUED)
 		s->state = LEFT;
 	slot_empty_locked(s);
+	pthread_cond_broadcast(&a->cond);       /* who waits for it looks again */
 }
 
 static void slot_read(struct pt_work *work)
@@ -169,24 +170,29 @@ static void fetch_locked(struct pt_ahead *a, uint64_t from)
 	}
 }
 
-/* The window that holds off, when it is or will be there: waits for it. */
-static struct slot *slot_at_locked(struct pt_ahead *a, uint64_t off)
+/* The window that holds off, when it is or will be there. */
+static struct slot *slot_find_locked(struct pt_ahead *a, uint64_t off)
 {
 	struct slot *s;
-	uint32_t i;
 
-	for (i = 0; i < PT_AHEAD_SLOTS; i++) {
-		s = &a->slot[i];
+	for (s = a->slot; s < a->slot + PT_AHEAD_SLOTS; s++)
 		if ((s->state == QUEUED || s->state == READING || s->state == READY) && off >= s->off && off - s->off < s->len)
-			break;
-	}
-	if (i == PT_AHEAD_SLOTS)
-		return NULL;
-	if (s->state != READY && a->depth < PT_AHEAD_SLOTS)
+			return s;
+	return NULL;
+}
+
+/* The same, waiting for it. NULL also when it is given up meanwhile. */
+static struct slot *slot_at_locked(struct pt_ahead *a, uint64_t off)
+{
+	struct slot *s = slot_find_locked(a, off);
+
+	if (s && s->state != READY && a->depth < PT_AHEAD_SLOTS)
 		a->depth *= 2;
-	while ((s->state == QUEUED || s->state == READING) && !a->closed)
+	while (s && s->state != READY) {
 		pthread_cond_wait(&a->cond, &a->lock);
-	return s->state == READY && off >= s->off && off - s->off < s->len ? s : NULL;
+		s = slot_find_locked(a, off);
+	}
+	return s;
 }
 
 static bool lease_locked(struct pt_ahead *a, uint64_t off, uint64_t len, struct pt_ahead_lease *lease)
@@ -228,7 +234,7 @@ int pt_ahead_get(struct pt_ahead *a, uint64_t off, uint64_t len, struct pt_ahead
 	uint32_t i;
 
 	pthread_mutex_lock(&a->lock);
-	if (off == a->next && len) {
+	if (len && (off == a->next || slot_find_locked(a, off))) {      /* requests of one reader may overtake each other */
 		a->run++;
 	} else {
 		a->run = 0;
@@ -237,7 +243,8 @@ int pt_ahead_get(struct pt_ahead *a, uint64_t off, uint64_t len, struct pt_ahead
 		for (i = 0; i < PT_AHEAD_SLOTS; i++)
 			slot_leave_locked(a, &a->slot[i]);
 	}
-	a->next = off + len;
+	if (!a->run || off + len > a->next)
+		a->next = off + len;
 	if (a->run && !a->closed) {
 		/* windows that lie behind */
 		for (i = 0; i < PT_AHEAD_SLOTS; i++)

@@ -50,7 +50,7 @@ static uint32_t crc_add(uint32_t crc, const uint8_t *data, uint64_t len)
 	uint32_t run;
 
 	if (data)
-		return (uint32_t)crc32_z(crc, data, len);
+		return pt_crc32(crc, data, len);
 	run = (uint32_t)crc32(0, zeros, 1);
 	/* Zeros: CRCs of runs of 1, 2, 4 ... zero bytes, joined as len's bits say. */
 	for (; len > 0; len >>= 1, bit <<= 1) {

@@ -203,17 +203,6 @@ static int store_bytes(struct pt_object_writer *w, const uint8_t *data, uint64_t
 	return 0;
 }
 
-static uint32_t crc_of(uint32_t crc, const uint8_t *data, uint64_t len)
-{
-	uint64_t n;
-
-	for (; len; data += n, len -= n) {
-		n = pt_size_min(len, (uint64_t)1 << 30);
-		crc = (uint32_t)crc32(crc, data, (uInt)n);
-	}
-	return crc;
-}
-
 /* CRC after len more zeros, by doubling runs: a few dozen combinations whatever len is. */
 static uint32_t crc_of_zeros(uint32_t crc, uint64_t len)
 {
@@ -240,7 +229,7 @@ static int append_data(struct pt_object_writer *w, const uint8_t *data, uint64_t
 		n = pt_size_min(len, pt_size_min(PT_WINDOW_BYTES, window_room(w)));
 		if (w->hasher) {
 			pt_hasher_update(w->hasher, data, n);
-			w->crc = crc_of(w->crc, data, n);
+			w->crc = pt_crc32(w->crc, data, n);
 		}
 		rc = store_bytes(w, data, n);
 		if (rc < 0)

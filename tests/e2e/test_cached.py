@@ -2,11 +2,14 @@
 import json
 import mmap
 import os
+import subprocess
 import threading
 import time
 
 import numpy as np
 import pytest
+
+from conftest import PTIO
 
 ROWS = 4096
 
@@ -194,3 +197,18 @@ def test_damage_is_reported_whichever_way(way, scratch):
                 while f.read(1 << 20):
                     pass
     assert "does not match its checksum" in way.errors()
+
+
+def test_ptio_warm_reads_files_and_directories(mounts):
+    mnt = mounts(options="cache_min=1M")
+    arrays = [array(30 + i, 4) for i in range(2)]
+    paths = [save(mnt, f"dir/w{i}", a) for i, a in enumerate(arrays)]
+    done = subprocess.run([str(PTIO), "warm", str(mnt / "dir"), str(paths[0])], capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout.startswith("3 files"), (done.stdout, done.stderr)
+    if passes(mnt):
+        filled, size = os.getxattr(paths[0], "user.ptio.cached").decode().split("/")
+        assert filled == size
+    for path, a in zip(paths, arrays):
+        assert (np.load(path) == a).all()
+    done = subprocess.run([str(PTIO), "warm", str(mnt / "nothing/full.npy")], capture_output=True, text=True)
+    assert done.returncode == 1 and "nothing/full.npy" in done.stderr

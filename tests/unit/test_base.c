@@ -204,6 +204,18 @@ START_TEST(hashes_are_those_of_xxh3)
 END_TEST
 
 /* A stream of `len` bytes, zeros from `zeros_at` on, in pieces of `piece`. */
+START_TEST(crc32_is_that_of_zip_in_one_piece_or_many)
+{
+	const char *text = "123456789";
+	size_t i;
+
+	ck_assert_uint_eq(pt_crc32(0, "", 0), 0);
+	ck_assert_uint_eq(pt_crc32(0, text, 9), 0xcbf43926);
+	for (i = 0; i <= 9; i++)
+		ck_assert_uint_eq(pt_crc32(pt_crc32(0, text, i), text + i, 9 - i), 0xcbf43926);
+}
+END_TEST
+
 static void check_hasher(size_t len, size_t zeros_at, size_t piece)
 {
 	uint8_t *data = calloc(len + 1, 1);
@@ -358,6 +370,7 @@ int main(void)
 	tcase_add_test(tcase, a_sentence_keeps_errno_and_takes_context);
 	tcase_add_test(tcase, a_sentence_is_one_printable_line_whatever_names_it_holds);
 	tcase_add_test(tcase, hashes_are_those_of_xxh3);
+	tcase_add_test(tcase, crc32_is_that_of_zip_in_one_piece_or_many);
 	tcase_add_test(tcase, the_hasher_gives_what_hashing_at_once_gives);
 	tcase_add_test(tcase, a_hasher_without_memory_says_so);
 	tcase_add_test(tcase, identifiers_have_one_spelling);

@@ -371,6 +371,53 @@ START_TEST(a_jumping_reader_reads_for_itself_and_leaves_no_buffer_taken)
 }
 END_TEST
 
+struct sharer {
+	pthread_t thread;
+	struct pt_ahead *a;
+	unsigned seed;
+};
+
+/* As the page faults of a map: mostly in order, sometimes elsewhere, several at once. */
+static void *read_shared(void *arg)
+{
+	struct sharer *s = arg;
+	uint64_t off = 0;
+	int i;
+
+	for (i = 0; i < 400; i++) {
+		read_ahead(s->a, off, 128 << 10, 5);
+		off += 128 << 10;
+		if (rand_r(&s->seed) % 16 == 0 || off > 30 * MIB)
+			off = (uint64_t)rand_r(&s->seed) % (30 * MIB);
+	}
+	return NULL;
+}
+
+START_TEST(threads_that_share_a_reader_never_wait_for_what_was_given_up)
+{
+	struct source s = { .seed = 5 };
+	struct sharer t[4];
+	struct pt_buffers buffers;
+	struct pt_ahead *a;
+	int i;
+
+	begin(0);
+	ck_assert_int_eq(pt_buffers_init(&buffers, 16), 0);
+	ck_assert_int_eq(pt_ahead_create(workers, &buffers, 32 * MIB, 64, source_read, &s, &a), 0);
+	for (i = 0; i < 4; i++) {
+		t[i].a = a;
+		t[i].seed = (unsigned)i + 1;
+		ck_assert_int_eq(pthread_create(&t[i].thread, NULL, read_shared, &t[i]), 0);
+	}
+	for (i = 0; i < 4; i++)
+		pthread_join(t[i].thread, NULL);
+	pt_ahead_close(a);
+	ck_assert_uint_eq(buffers.free_count, buffers.made);
+	pt_buffers_done(&buffers);
+	end();
+}
+END_TEST
+
 START_TEST(errors_ahead_are_left_to_the_reader)
 {
 	struct source s = { .fails = true };
@@ -434,6 +481,7 @@ int main(void)
 	tcase_add_test(tc, a_cache_of_no_size_is_none);
 	tcase_add_loop_test(tc, a_sequential_reader_finds_its_bytes_fetched, 0, 3);
 	tcase_add_test(tc, a_jumping_reader_reads_for_itself_and_leaves_no_buffer_taken);
+	tcase_add_test(tc, threads_that_share_a_reader_never_wait_for_what_was_given_up);
 	tcase_add_test(tc, errors_ahead_are_left_to_the_reader);
 	tcase_add_test(tc, every_failing_allocation_is_told);
 	suite_add_tcase(suite, tc);
