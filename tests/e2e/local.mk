@@ -3,9 +3,9 @@ EXTRA_DIST += \
 	tests/e2e/clients.py \
 	tests/e2e/conftest.py \
 	tests/e2e/pytest.ini \
-	tests/e2e/test_breaker_attributes.py \
-	tests/e2e/test_breaker_models.py \
-	tests/e2e/test_breaker_mounts.py \
+	tests/e2e/test_hostile_attributes.py \
+	tests/e2e/test_hostile_models.py \
+	tests/e2e/test_hostile_mounts.py \
 	tests/e2e/test_cached.py \
 	tests/e2e/test_checkpoint.py \
 	tests/e2e/test_cli.py \
