@@ -3,6 +3,7 @@
 PTIO_BUILD names the build directory (default: the current one). Every mount is ended by its own process id and unmounted, also when a
 test fails.
 """
+import gc
 import os
 import pathlib
 import shutil
@@ -47,7 +48,12 @@ class Mount:
     def stop(self):
         if self.process is None:
             return 0
-        subprocess.run(["fusermount3", "-u", str(self.point)], stderr=subprocess.DEVNULL)
+        # A client's object that waits for the garbage collector may still hold a file open: the mount is busy until it is gone.
+        for _ in range(100):
+            if self.process.poll() is not None or subprocess.run(["fusermount3", "-u", str(self.point)], stderr=subprocess.DEVNULL).returncode == 0:
+                break
+            gc.collect()
+            time.sleep(0.1)
         try:
             code = self.process.wait(timeout=60)
         except subprocess.TimeoutExpired:
