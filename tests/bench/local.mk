@@ -3,3 +3,4 @@ EXTRA_PROGRAMS =
 
 include tests/bench/plan.mk
 include tests/bench/header.mk
+include tests/bench/bench.mk

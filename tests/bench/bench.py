@@ -1,0 +1,484 @@
+"""make bench, make bench-quick: what ptio costs beside what a user would take instead, in one run.
+
+Every figure is the median over rounds; in each round all ways are measured one after the other, so that a busy moment of the machine meets all of them.
+Ratios are made within a round before their median is taken. --quick runs everything once and small, and asserts what the mount counted, never a time.
+Prints a table; writes JSON and an SVG beside it.
+"""
+import argparse
+import contextlib
+import json
+import mmap
+import multiprocessing
+import os
+import pathlib
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+import numpy as np
+
+STEP = 1 << 20
+
+
+def now():
+    return time.perf_counter()
+
+
+class Mount:
+    """A mounted store, ended by its own process."""
+
+    def __init__(self, build, store, point, options=""):
+        self.point = pathlib.Path(point)
+        self.point.mkdir()
+        self.log = open(str(point) + ".log", "wb")
+        argv = [str(build / "fs/ptiofs"), str(store), str(point), "-f"] + (["-o", options] if options else [])
+        self.process = subprocess.Popen(argv, stdout=self.log, stderr=self.log)
+        deadline = now() + 30
+        while not (self.point / ".ptio/version").exists():
+            if self.process.poll() is not None or now() > deadline:
+                raise SystemExit("ptiofs did not mount: " + pathlib.Path(str(point) + ".log").read_text())
+            time.sleep(0.02)
+
+    def __truediv__(self, name):
+        return self.point / name
+
+    def metrics(self):
+        lines = (self.point / ".ptio/metrics").read_text().splitlines()
+        return {n.removeprefix("ptio_"): int(v) for n, v in (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))}
+
+    def status(self):
+        return json.loads((self.point / ".ptio/status.json").read_text())
+
+    def resident_peak(self):
+        for line in open(f"/proc/{self.process.pid}/status"):
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) << 10
+
+    def stop(self):
+        subprocess.run(["fusermount3", "-u", "-z", str(self.point)], stderr=subprocess.DEVNULL)
+        self.process.wait(timeout=60)
+        self.log.close()
+
+
+# ---- what is timed; each returns seconds ----
+
+def read_file(path, flags=0):
+    buf = mmap.mmap(-1, STEP)
+    view = memoryview(buf)
+    begin = now()
+    fd = os.open(path, os.O_RDONLY | flags)
+    while os.readv(fd, [view]) > 0:
+        pass
+    os.close(fd)
+    return now() - begin
+
+
+def read_twice(path):
+    threads = [threading.Thread(target=read_file, args=(path,)) for _ in range(2)]
+    begin = now()
+    [t.start() for t in threads]
+    [t.join() for t in threads]
+    return now() - begin
+
+
+def map_file(path):
+    begin = now()
+    fd = os.open(path, os.O_RDONLY)
+    m = mmap.mmap(fd, 0, prot=mmap.PROT_READ, flags=mmap.MAP_SHARED)
+    os.close(fd)
+    a = np.frombuffer(m, np.uint8)
+    int(a[::4096].sum())
+    del a
+    m.close()
+    return now() - begin
+
+
+def write_file(path, data):
+    begin = now()
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    for at in range(0, len(data), STEP):
+        os.write(fd, data[at:at + STEP])
+    os.close(fd)
+    return now() - begin
+
+
+def write_four(paths, pieces):
+    threads = [threading.Thread(target=write_file, args=(p, d)) for p, d in zip(paths, pieces)]
+    begin = now()
+    [t.start() for t in threads]
+    [t.join() for t in threads]
+    return now() - begin
+
+
+def timed(fn, *args):
+    begin = now()
+    fn(*args)
+    return now() - begin
+
+
+def in_process(fn, *args):
+    """In a fresh process, where nothing is mapped; the process's start is not timed."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(fn, args)
+
+
+# ---- a group of ways that are compared ----
+
+class Table:
+    def __init__(self, rounds):
+        self.rounds, self.groups = rounds, []
+
+    def run(self, title, unit, amount, ways, reference, goals=None):
+        """ways: {name: callable -> seconds}. unit GB/s: amount is bytes; us: amount is operations; s: seconds as they are."""
+        seconds = {name: [] for name in ways}
+        for name, way in ways.items():
+            if self.rounds > 1:
+                way()                           # once without counting: memory that the host took back, imports
+        for _ in range(self.rounds):
+            for name, way in ways.items():
+                seconds[name].append(way())
+        group = {"title": title, "unit": unit, "reference": reference, "ways": {}}
+        print(f"\n{title}")
+        for name, times in seconds.items():
+            median = statistics.median(times)
+            value = amount / median / 1e9 if unit == "GB/s" else median / amount * 1e6 if unit == "us" else median
+            # of speed where speed is the unit, else of time
+            ratio = statistics.median(r / t if unit == "GB/s" else t / r for r, t in zip(seconds[reference], times))
+            entry = {"value": value, "ratio": ratio, "seconds": times}
+            goal = (goals or {}).get(name)
+            if goal:
+                entry["goal"] = goal
+            group["ways"][name] = entry
+            print(f"  {name:<58} {value:10.2f} {unit:<5} {ratio:7.2f} x" + (f"   goal {goal}" if goal else ""))
+        self.groups.append(group)
+
+
+# ---- the parts ----
+
+def make_tensor(mount, key, array, size, dim):
+    """Written by `size` ranks, each its shard."""
+    from io import BytesIO
+    files = []
+    for rank, part in enumerate(np.split(array, size, axis=dim)):
+        b = BytesIO()
+        np.lib.format.write_array(b, np.ascontiguousarray(part))
+        d = mount / key / f"tp={rank}of{size},dim={dim}"
+        os.makedirs(d, exist_ok=True)
+        files.append((d / "shard.npy", b.getbuffer()))
+    for path, data in files:
+        write_file(path, data)
+    return files
+
+
+def part_read(args, t, env):
+    size = os.path.getsize(env.ref)
+    one = {"tmpfs file, read(2)": lambda: read_file(env.ref),
+           "ptio, one pass": lambda: read_file(env.streamed / "w/full.npy"),
+           "ptio, kept in memory": lambda: read_file(env.auto / "w/full.npy"),
+           "ptio, kept by the kernel": lambda: read_file(env.paged / "w/full.npy"),
+           "ptio, tp=1of4 on the other dim, one pass, whole sizes": lambda: sum(
+               read_file(env.streamed / f"w/tp={r}of4,dim=1/shard.npy") for r in range(4))}
+    for peer, path in env.peers.items():
+        one[peer] = lambda path=path: read_file(path)
+    t.run("read, one reader, 1 MiB at a time", "GB/s", size, one, "tmpfs file, read(2)",
+          {"ptio, one pass": ">= 0.75", "ptio, kept in memory": ">= 1.5"})
+    t.run("read, two readers of one file", "GB/s", 2 * size, {
+        "tmpfs file, read(2)": lambda: read_twice(env.ref),
+        "ptio, one pass": lambda: read_twice(env.streamed / "w/full.npy"),
+        "ptio, kept in memory": lambda: read_twice(env.auto / "w/full.npy")}, "tmpfs file, read(2)")
+    t.run("map, every page touched, fresh process", "GB/s", size, {
+        "tmpfs file": lambda: in_process(map_file, str(env.ref)),
+        "ptio, kept in memory": lambda: in_process(map_file, str(env.auto / "w/full.npy")),
+        "ptio, kept by the kernel": lambda: in_process(map_file, str(env.paged / "w/full.npy"))}, "tmpfs file",
+        {"ptio, kept in memory": ">= 0.9"})
+
+
+def part_shard(args, t, env):
+    import safetensors
+    import safetensors.torch
+    import torch
+    a = torch.from_numpy(env.array)
+    pt, st = env.dir / "full.pt", env.dir / "full.safetensors"
+    torch.save(a, pt)
+    safetensors.torch.save_file({"w": a}, str(st))
+    for dim in (0, 1):
+        n = a.shape[dim] // 4
+
+        def by_slice(st=st, dim=dim, n=n):
+            with safetensors.safe_open(str(st), "pt") as f:
+                s = f.get_slice("w")
+                (s[n:2 * n] if dim == 0 else s[:, n:2 * n]).clone()
+
+        def by_load(pt=pt, dim=dim, n=n):
+            torch.load(pt).narrow(dim, n, n).contiguous().clone()
+
+        def by_safetensors(st=st, dim=dim, n=n):
+            safetensors.torch.load_file(str(st))["w"].narrow(dim, n, n).contiguous().clone()
+
+        name = f"w/tp=1of4,dim={dim}/shard"
+        t.run(f"one shard of 4 on dim {dim} (stored: 4 shards on dim 0)", "s", 1, {
+            "torch.load of the full file on tmpfs, then slice": lambda: timed(by_load),
+            "safetensors of the full file on tmpfs, then slice": lambda: timed(by_safetensors),
+            "safetensors get_slice on tmpfs": lambda: timed(by_slice),
+            "ptio, torch.load of the shard, one pass": lambda: timed(torch.load, env.streamed / f"{name}.pt"),
+            "ptio, safetensors of the shard, one pass": lambda: timed(safetensors.torch.load_file, str(env.streamed / f"{name}.safetensors")),
+            "ptio, torch.load of the shard, kept": lambda: timed(torch.load, env.auto / f"{name}.pt")},
+            "torch.load of the full file on tmpfs, then slice",
+            {"ptio, torch.load of the shard, one pass": "<= 0.35", "ptio, safetensors of the shard, one pass": "<= 0.35"})
+    pt.unlink()
+    st.unlink()
+
+
+def dcp_rank(rank, size, port, path, rows, cols, queue):
+    import torch
+    import torch.distributed as dist
+    import torch.distributed.checkpoint as dcp
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import Shard, distribute_tensor
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=size)
+    mesh = init_device_mesh("cpu", (size,))
+    full = torch.zeros(rows, cols)
+    dcp.save({"w": distribute_tensor(full, mesh, [Shard(0)])}, checkpoint_id=path)
+    target = {"w": distribute_tensor(full, mesh, [Shard(1)])}
+    times = []
+    for _ in range(3):
+        dist.barrier()
+        begin = now()
+        dcp.load(target, checkpoint_id=path)
+        dist.barrier()
+        times.append(now() - begin)
+    if rank == 0:
+        queue.put(times)
+    dist.destroy_process_group()
+
+
+def load_rank(path, barrier, queue):
+    import torch
+    torch.set_num_threads(1)
+    times = []
+    for _ in range(3):
+        barrier.wait()
+        begin = now()
+        torch.load(path)
+        barrier.wait()
+        times.append(now() - begin)
+    queue.put(max(times[0], 0) and times)
+
+
+def part_dcp(args, t, env):
+    """4 ranks, written on dim 0, read on dim 1; the loads are timed from the first rank's start to the last one's end."""
+    ctx = multiprocessing.get_context("spawn")
+    rows, cols = env.array.shape
+    queue, path = ctx.Queue(), env.dir / "dcp"
+    ranks = [ctx.Process(target=dcp_rank, args=(r, 4, 29577, str(path), rows, cols, queue)) for r in range(4)]
+    [p.start() for p in ranks]
+    theirs = queue.get(timeout=300)
+    [p.join() for p in ranks]
+    shutil.rmtree(path)
+    barrier = ctx.Barrier(4)
+    ranks = [ctx.Process(target=load_rank, args=(str(env.streamed / f"w/tp={r}of4,dim=1/shard.pt"), barrier, queue)) for r in range(4)]
+    [p.start() for p in ranks]
+    mine = [queue.get(timeout=300) for _ in ranks]
+    [p.join() for p in ranks]
+    rounds = {"torch.distributed.checkpoint, gloo": iter(theirs), "ptio, torch.load of each rank's shard, one pass": iter([max(x) for x in zip(*mine)])}
+    keep, t.rounds = t.rounds, 1
+    medians = {n: statistics.median(list(v)) for n, v in rounds.items()}
+    t.run("4 ranks read on dim 1 what 4 ranks wrote on dim 0", "s", 1, {n: (lambda v=v: v) for n, v in medians.items()},
+          "torch.distributed.checkpoint, gloo")
+    t.rounds = keep
+
+
+def part_write(args, t, env):
+    data = memoryview(env.files[0][1])
+    key = env.auto / "written"
+    os.makedirs(key, exist_ok=True)
+    four = [(env.auto / f"written4/tp={r}of4,dim=0/shard.npy") for r in range(4)]
+    for p in four:
+        os.makedirs(p.parent, exist_ok=True)
+    pieces = [memoryview(d) for _, d in env.files]
+    t.run("write, 1 MiB at a time, to a store on tmpfs", "GB/s", len(data), {
+        "tmpfs file": lambda: write_file(env.dir / "written", data),
+        "ptio": lambda: write_file(key / "full.npy", data)}, "tmpfs file")
+    t.run("write, 4 writers of one set", "GB/s", sum(len(p) for p in pieces), {
+        "tmpfs files": lambda: write_four([env.dir / f"written{r}" for r in range(4)], pieces),
+        "ptio": lambda: write_four(four, pieces)}, "tmpfs files")
+
+
+def part_meta(args, t, env):
+    n = 100 if args.quick else args.tensors
+    small = np.arange(16, dtype=np.float32)
+    ref = env.dir / "small"
+    ref.mkdir()
+    from io import BytesIO
+    b = BytesIO()
+    np.lib.format.write_array(b, small)
+    begin = now()
+    for i in range(n):
+        (env.auto / f"many/t{i}").mkdir(parents=True)
+        (env.auto / f"many/t{i}/full.npy").write_bytes(b.getvalue())
+        (ref / f"t{i}").write_bytes(b.getvalue())
+    print(f"\n({n} small tensors made in {now() - begin:.1f} s)")
+
+    def ls(path):
+        return timed(lambda: [e.stat() for e in os.scandir(path)])
+
+    def each(fn):
+        return timed(lambda: [fn(i) for i in range(n)])
+
+    def read(path):
+        fd = os.open(path, os.O_RDONLY)
+        os.read(fd, 4096)
+        os.close(fd)
+
+    t.run(f"ls -l of {n} entries, per entry", "us", n, {"tmpfs": lambda: ls(ref), "ptio": lambda: ls(env.auto / "many")}, "tmpfs", {"ptio": "<= 5 us"})
+    t.run("stat of a tensor's view", "us", n, {"tmpfs": lambda: each(lambda i: os.stat(ref / f"t{i}")),
+          "ptio": lambda: each(lambda i: os.stat(env.auto / f"many/t{i}/full.npy"))}, "tmpfs", {"ptio": "<= 30 us cold"})
+    t.run("open+read+close of a small tensor", "us", n, {"tmpfs": lambda: each(lambda i: read(ref / f"t{i}")),
+          "ptio": lambda: each(lambda i: read(env.auto / f"many/t{i}/full.npy"))}, "tmpfs", {"ptio": "<= 60 us"})
+
+
+# ---- quick: counters ----
+
+def check(args, env):
+    """What must be so whatever the machine."""
+    size = os.path.getsize(env.auto / "w/full.npy")
+    with contextlib.ExitStack() as stack:
+        m = Mount(args.build, env.store, env.dir / "counted", "cache_min=1M")
+        stack.callback(m.stop)
+        before = m.metrics()
+        for r in range(4):
+            read_file(m / f"w/tp={r}of4,dim=0/shard.npy")
+        after = m.metrics()
+        asked, moved = (after[n] - before[n] for n in ("store_read_bytes_asked_total", "store_read_bytes_moved_total"))
+        assert asked == env.array.nbytes, (asked, env.array.nbytes)
+        assert moved / asked < 1.005, (moved, asked)
+        print(f"\nbytes moved per bytes asked on dim 0: {moved / asked:.2f}")
+        s = m.status()
+        if s["direct_io"]:
+            assert after["fs_direct_opens_total"] == 4
+            assert after["fs_ahead_bytes_total"] >= env.array.nbytes // 2, after["fs_ahead_bytes_total"]
+        if s["passthrough"]["used"]:
+            subprocess.run([args.build / "tools/ptio", "warm", "-q", m / "w/full.npy"], check=True)
+            before = m.metrics()
+            assert before["cache_fills_total"] == 1 and before["cache_filled_bytes_total"] == size
+            for _ in range(3):
+                read_file(m / "w/full.npy")
+            map_file(m / "w/full.npy")
+            after = m.metrics()
+            assert after["fs_passed_opens_total"] - before["fs_passed_opens_total"] == 4
+            assert after["cache_hits_total"] - before["cache_hits_total"] == 4
+            assert after["store_read_bytes_moved_total"] == before["store_read_bytes_moved_total"]
+            print("a warm view: 4 opens, all passed through, nothing read from the store")
+        assert after["fs_errors_total"] == 0 and after["store_verify_failures_total"] == 0
+        peak = m.resident_peak()
+        assert peak <= (256 << 20) + after["cache_limit_bytes"], peak
+
+
+# ---- out ----
+
+def svg(groups, path):
+    """Ratios to each group's reference, as bars."""
+    rows = [(g["title"], n, w["ratio"], w["value"], g["unit"]) for g in groups for n, w in g["ways"].items()]
+    titles = len(groups)
+    height = 30 + 18 * len(rows) + 30 * titles
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="900" height="{height}" font-family="sans-serif" font-size="12">',
+           f'<rect width="900" height="{height}" fill="white"/>']
+    y, last = 20, None
+    top = max(min(r[2], 4) for r in rows)
+    for title, name, ratio, value, unit in rows:
+        if title != last:
+            y += 26
+            out.append(f'<text x="10" y="{y}" font-weight="bold">{title}</text>')
+            y, last = y + 18, title
+        width = 330 * min(ratio, top) / top
+        colour = "#3b6ea5" if name.startswith("ptio") else "#9a9a9a"
+        out.append(f'<text x="20" y="{y}">{name}</text><rect x="400" y="{y - 10}" width="{width:.1f}" height="12" fill="{colour}"/>'
+                   f'<text x="{406 + width:.1f}" y="{y}">{ratio:.2f} x ({value:.3g} {unit})</text>')
+        y += 18
+    out.append("</svg>")
+    path.write_text("\n".join(out).replace(">=", "&gt;=") + "\n")
+
+
+class Env:
+    pass
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--build", type=pathlib.Path, default=os.environ.get("PTIO_BUILD", "."))
+    p.add_argument("--quick", action="store_true")
+    p.add_argument("--mib", type=int, default=256)
+    p.add_argument("--rounds", type=int, default=5)
+    p.add_argument("--tensors", type=int, default=2000)
+    p.add_argument("--only", default="", help="parts, with commas: read, shard, dcp, write, meta, plan")
+    p.add_argument("--out", type=pathlib.Path, default=pathlib.Path("bench-results"))
+    args = p.parse_args()
+    args.build = pathlib.Path(args.build).resolve()
+    if args.quick:
+        args.mib, args.rounds = 16, 1
+    parts = {"read": part_read, "shard": part_shard, "write": part_write, "meta": part_meta}
+    if not args.quick:
+        parts["dcp"] = part_dcp
+    try:
+        import torch
+        torch.set_num_threads(1)
+    except ImportError:
+        print("no torch here: shards and checkpoints are left out")
+        parts.pop("shard"), parts.pop("dcp", None)
+    only = [x for x in args.only.split(",") if x] or list(parts) + ["plan"]
+    with contextlib.ExitStack() as stack:
+        env = Env()
+        env.dir = pathlib.Path(tempfile.mkdtemp(prefix="ptio-bench-", dir="/dev/shm"))
+        stack.callback(shutil.rmtree, env.dir, ignore_errors=True)
+        env.store = env.dir / "store"
+        env.array = np.random.default_rng(1).integers(0, 1 << 30, args.mib << 18, dtype=np.int32).reshape(4096, -1).view(np.float32)
+        env.auto = Mount(args.build, env.store, env.dir / "auto", "")
+        stack.callback(env.auto.stop)
+        env.files = make_tensor(env.auto, "w", env.array, 4, 0)
+        env.streamed = Mount(args.build, env.store, env.dir / "streamed", "serve=stream")
+        stack.callback(env.streamed.stop)
+        env.paged = Mount(args.build, env.store, env.dir / "paged", f"cache_size=0,cache_min={1 << 40}")
+        stack.callback(env.paged.stop)
+        env.ref = env.dir / "ref.npy"
+        np.save(env.ref, env.array)
+        assert env.ref.read_bytes() == (env.auto / "w/full.npy").read_bytes()
+        env.peers = {}
+        hp = shutil.which("passthrough_hp")
+        if hp:
+            point = env.dir / "hp"
+            point.mkdir()
+            child = subprocess.Popen([hp, "--foreground", str(env.dir), str(point)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            stack.callback(child.wait)
+            stack.callback(subprocess.run, ["fusermount3", "-u", "-z", str(point)])
+            time.sleep(1)
+            env.peers["libfuse passthrough_hp"] = point / "ref.npy"
+        subprocess.run([args.build / "tools/ptio", "warm", "-q", env.auto / "w/full.npy"], check=True)
+        status = env.auto.status()
+        print(f"{os.cpu_count()} processors, Linux {platform.release()}, libfuse {status['libfuse']}, passthrough {status['passthrough']['used']}, "
+              f"{args.mib} MiB, {args.rounds} rounds, verify={status['verify']}, cache in {status['cache']['memory']}")
+        t = Table(args.rounds)
+        for name in only:
+            if name in parts:
+                parts[name](args, t, env)
+        if "plan" in only and (args.build / "tests/bench/bench_plan").exists():
+            print("\nplanning")
+            print(subprocess.run([args.build / "tests/bench/bench_plan"], capture_output=True, text=True, check=True).stdout)
+        if args.quick:
+            check(args, env)
+        args.out.mkdir(parents=True, exist_ok=True)
+        result = {"machine": {"processors": os.cpu_count(), "kernel": platform.release(), "libfuse": status["libfuse"],
+                              "passthrough": status["passthrough"]["used"]}, "mib": args.mib, "rounds": args.rounds, "verify": status["verify"],
+                  "resident_peak_bytes": env.auto.resident_peak(), "groups": t.groups, "metrics": env.auto.metrics()}
+        (args.out / "bench.json").write_text(json.dumps(result, indent=1) + "\n")
+        svg(t.groups, args.out / "bench.svg")
+        print(f"\n{args.out}/bench.json, {args.out}/bench.svg")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
