@@ -204,6 +204,9 @@ START_TEST(what_was_not_published_is_garbage)
 
 	check_ok(pt_container_writer_create(repo, "", &w));
 	check_ok(feed_all(w, data, len, 10000));
+	/* The last objects are sealed in the background. */
+	for (int i = 0; i < 10000 && help_blobs(repo) < 70; i++)
+		usleep(1000);
 	check_ok(pt_gc_run(repo, &stats));
 	ck_assert_uint_eq(help_blobs(repo), 70);        /* pinned */
 	pt_container_writer_free(w);
