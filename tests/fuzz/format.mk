@@ -25,4 +25,12 @@ tests_fuzz_fuzz_obj_LDADD = $(FUZZ_LIBS)
 tests_fuzz_fuzz_obj_LDFLAGS = $(AM_LDFLAGS) $(FUZZ_LDFLAGS)
 EXTRA_DIST += tests/fuzz/corpus/obj
 
+check_PROGRAMS += tests/fuzz/fuzz_bin
+fuzz_targets += tests/fuzz/fuzz_bin
+tests_fuzz_fuzz_bin_SOURCES = tests/fuzz/fuzz_bin.c
+tests_fuzz_fuzz_bin_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/tests
+tests_fuzz_fuzz_bin_LDADD = $(FUZZ_LIBS)
+tests_fuzz_fuzz_bin_LDFLAGS = $(AM_LDFLAGS) $(FUZZ_LDFLAGS)
+EXTRA_DIST += tests/fuzz/corpus/bin
+
 include tests/fuzz/pt.mk

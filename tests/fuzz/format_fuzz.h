@@ -92,7 +92,8 @@ static inline int fuzz_all_zero(const uint8_t *p, size_t n)
 	return n == 0;
 }
 
-static inline int fuzz_parse(enum pt_format format, const uint8_t *data, size_t size)
+/* shape: what the hint says, or NULL. */
+static inline int fuzz_parse_shaped(enum pt_format format, const struct pt_shape *shape, const uint8_t *data, size_t size)
 {
 	static const size_t pieces[8] = { 1, 2, 3, 7, 64, 311, 4096, SIZE_MAX };
 	static const enum pt_dtype hints[8] = {
@@ -113,6 +114,9 @@ static inline int fuzz_parse(enum pt_format format, const uint8_t *data, size_t 
 		return 0;
 	piece = pieces[data[0] & 7];
 	hint.dtype = hints[data[0] >> 5];
+	hint.has_shape = shape != NULL;
+	if (shape)
+		hint.shape = *shape;
 	holes = data[0] & 16;
 	if (!(data[0] & 8))
 		format = PT_FORMAT_COUNT;
@@ -133,6 +137,11 @@ static inline int fuzz_parse(enum pt_format format, const uint8_t *data, size_t 
 	pt_parser_free(p);
 	pt_alloc_fail_after(-1);
 	return 0;
+}
+
+static inline int fuzz_parse(enum pt_format format, const uint8_t *data, size_t size)
+{
+	return fuzz_parse_shaped(format, NULL, data, size);
 }
 
 #endif

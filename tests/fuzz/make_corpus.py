@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the seeds of the safetensors, npy and obj fuzz targets into tests/fuzz/corpus/. The first two bytes of a seed are what
+"""Writes the seeds of the safetensors, npy and obj fuzz targets (those of bin are made by hand) into tests/fuzz/corpus/. The first two bytes of a seed are what
 format_fuzz.h says: how the file is fed, and which allocation fails."""
 import json
 import pathlib
