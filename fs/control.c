@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "tree/rank_view.h"
 #include "base/io.h"
-#include "store/remote.h"
+#include "transport.h"
 
 #include "ptio/version.h"
 
@@ -63,35 +63,26 @@ static const char *serve_name(enum pt_serve_way way)
 	return way == PT_SERVE_STREAM ? "stream" : way == PT_SERVE_CACHE ? "cache" : "auto";
 }
 
-/* How the store is reached. */
-static const char *transport_name(const struct pt_fs *fs)
-{
-	struct pt_remote_rdma_status rdma;
-	struct pt_net_status net;
-
-	if (pt_remote_rdma_info(&fs->store->data, &rdma) && rdma.connected)
-		return "rdma";
-	return pt_remote_status(&fs->store->data, &net) ? net.transport : "local";
-}
-
 static int status(struct pt_fs *fs, struct pt_buf *out)
 {
 	const struct pt_fs_options *o = fs->options;
+	json_t *root;
 
 #ifdef FUSE_CAP_PASSTHROUGH
 	const int library = 1;
 #else
 	const int library = 0;
 #endif
-	return json_out(json_pack("{s:s, s:s, s:s, s:b, s:b, s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:b, s:I, s:{s:b, s:b, s:b}, s:s, s:{s:s, s:I}, s:b}",
-				  "version", ptio_version(), "store", fs->store->uri, "transport", transport_name(fs), "durable", fs->store->durable, "read_only", o->read_only,
+	root = json_pack("{s:s, s:s, s:s, s:b, s:b, s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:b, s:I, s:{s:b, s:b, s:b}, s:s, s:{s:s, s:I}, s:b}",
+				  "version", ptio_version(), "store", fs->store->uri, "transport", pt_fs_transport_name(fs), "durable", fs->store->durable, "read_only", o->read_only,
 				  "pid", (int)getpid(), "mountpoint", o->mountpoint, "libfuse", fuse_pkgversion(), "bare", pt_format_name(o->bare),
 				  "list", o->list_all ? "all" : "once", "verify", verify_name(o->verify), "split",
 				  o->split == PT_SPLIT_CHUNK ? "chunk" : "balanced", "gc", o->gc, "kernel_protocol_minor",
 				  (json_int_t)fs->proto_minor, "passthrough", "library", library, "kernel", passthrough_possible(fs), "used", atomic_load(&fs->passthrough),
 				  "serve", serve_name(o->serve), "cache", "memory", pt_vcache_memory(fs->cache), "limit", (json_int_t)pt_vcache_limit(fs->cache),
-				  "direct_io", fs->direct_mmap),
-			out);
+				  "direct_io", fs->direct_mmap);
+	pt_fs_transport_status(fs, root);
+	return json_out(root, out);
 }
 
 static void metric(struct pt_buf *out, const char *name, const char *type, const char *help, uint64_t value)
@@ -119,6 +110,7 @@ static int metrics(struct pt_fs *fs, struct pt_buf *out)
 	metric(out, "fs_open_writers", "gauge", "Views open for writing.", atomic_load(&c->open_writers));
 	metric(out, "fs_open_files", "gauge", "Ordinary files open.", atomic_load(&c->open_files));
 	pt_fs_cached_text(fs, metric, out);
+	pt_fs_transport_text(fs, metric, out);
 	metric(out, "store_reads_total", "counter", "Reads of object ranges.", r.reads);
 	metric(out, "store_read_bytes_asked_total", "counter", "Payload bytes asked for.", r.read_bytes_asked);
 	metric(out, "store_read_bytes_moved_total", "counter", "Payload bytes read from the store.", r.read_bytes_moved);

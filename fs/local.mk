@@ -26,6 +26,8 @@ fs_ptiofs_SOURCES = \
 	fs/session.c \
 	fs/shards.c \
 	fs/spool.c \
+	fs/transport.c \
+	fs/transport.h \
 	fs/upload.c \
 	fs/view.c \
 	fs/writer.c \

@@ -239,6 +239,17 @@ bool pt_remote_status(const struct pt_data *data, struct pt_net_status *ret_stat
 	return true;
 }
 
+bool pt_remote_tcp_info(const struct pt_data *data, struct pt_remote_tcp_status *ret_status)
+{
+	const struct pt_remote *r = data->h;
+
+	if (data->ops != &pt_remote_data_ops[0] && data->ops != &pt_remote_data_ops[1])
+		return false;
+	ret_status->reads = __atomic_load_n(&r->tcp.reads, __ATOMIC_RELAXED);
+	ret_status->bytes_read = __atomic_load_n(&r->tcp.bytes_read, __ATOMIC_RELAXED);
+	return true;
+}
+
 bool pt_remote_rdma_info(const struct pt_data *data, struct pt_remote_rdma_status *ret_status)
 {
 	const struct pt_remote *r = data->h;

@@ -28,10 +28,16 @@ struct pt_remote_rdma_status {
 	uint64_t requests, bytes_read, bytes_asked, bounced_bytes;      /* work requests, and what they moved for what was asked */
 };
 
+/* Payload of reads that went by TCP, RDMA's fallbacks among them. */
+struct pt_remote_tcp_status {
+	uint64_t reads, bytes_read;
+};
+
 /* -EACCES wrong secret, -EIO nobody there. The engines close the session when both are closed; ret_read_only: the daemon refuses changes. */
 int pt_remote_open(const char *hosts, const struct pt_remote_options *options, struct pt_meta *ret_meta, struct pt_data *ret_data, bool *ret_read_only);
 /* Of the session below a remote data engine, and of its RDMA connection; false: there is none. */
 bool pt_remote_rdma_info(const struct pt_data *data, struct pt_remote_rdma_status *ret_status);
+bool pt_remote_tcp_info(const struct pt_data *data, struct pt_remote_tcp_status *ret_status);
 bool pt_remote_status(const struct pt_data *data, struct pt_net_status *ret_status);
 
 #endif

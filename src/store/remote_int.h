@@ -16,6 +16,7 @@ struct pt_remote {
 	int64_t timeout_ns;
 	const char *rdma_bind;          /* only while it is opened */
 	struct pt_remote_rdma *rdma;    /* NULL: TCP only */
+	struct pt_remote_tcp_status tcp; /* atomics */
 	/* In the order they are taken. */
 	pthread_mutex_t pin_order;      /* held from a pin's count to its submission; recursive: that may fail at once, which undoes the count */
 	pthread_mutex_t lock;           /* all below */

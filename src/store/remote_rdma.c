@@ -59,6 +59,7 @@ struct pt_remote_rdma {
 	struct pt_remote_rdma_status status;
 	/* The thread's. */
 	struct pt_rdma *rdma;
+	struct pt_rdma_counters counted;        /* of it, that are in status already */
 	uint64_t connection;                    /* of the session that it belongs to */
 	int64_t retry_at_ns;
 	struct pt_refmap places;
@@ -145,6 +146,21 @@ static int place_get(struct pt_remote_rdma *p, const struct pt_blob_ref *ref, st
 
 /* ---- the connection ---- */
 
+/* Adds what the connection has done since; under the lock. */
+static void count_locked(struct pt_remote_rdma *p)
+{
+	struct pt_rdma_counters now;
+
+	if (!p->rdma)
+		return;
+	pt_rdma_counters(p->rdma, &now);
+	p->status.requests += now.requests - p->counted.requests;
+	p->status.bytes_read += now.bytes_read - p->counted.bytes_read;
+	p->status.bytes_asked += now.bytes_asked - p->counted.bytes_asked;
+	p->status.bounced_bytes += now.bounced_bytes - p->counted.bounced_bytes;
+	p->counted = now;
+}
+
 static void disconnect(struct pt_remote_rdma *p)
 {
 	struct region *region;
@@ -155,10 +171,12 @@ static void disconnect(struct pt_remote_rdma *p)
 		region->mr = NULL;
 		region->key = 0;
 	}
+	count_locked(p);
 	p->status.connected = false;
 	pthread_mutex_unlock(&p->lock);
 	pt_rdma_close(p->rdma);
 	p->rdma = NULL;
+	memset(&p->counted, 0, sizeof(p->counted));
 	places_clear(p);
 }
 
@@ -275,7 +293,6 @@ static int read_now(struct pt_remote_rdma *p, const struct read *rd)
 static void *own(void *arg)
 {
 	struct pt_remote_rdma *p = arg;
-	struct pt_rdma_counters counters = { 0 };
 	struct read *rd;
 	int rc;
 
@@ -289,19 +306,12 @@ static void *own(void *arg)
 		if (!rd)
 			return NULL;
 		rc = read_now(p, rd);
-		if (p->rdma)
-			pt_rdma_counters(p->rdma, &counters);
 		pthread_mutex_lock(&p->lock);
 		if (rc == 0)
 			p->status.reads++;
 		else
 			p->status.fallbacks++;
-		if (p->rdma) {
-			p->status.requests = counters.requests;
-			p->status.bytes_read = counters.bytes_read;
-			p->status.bytes_asked = counters.bytes_asked;
-			p->status.bounced_bytes = counters.bounced_bytes;
-		}
+		count_locked(p);
 		pthread_mutex_unlock(&p->lock);
 		if (rc == 0)
 			pt_done_call(rd->done, 0);

@@ -76,7 +76,7 @@ void pt_remote_read_tcp(void *h, const struct pt_data_range *ranges, size_t coun
 {
 	struct pt_remote *r = h;
 	struct pt_remote_op *lead = pt_remote_op_get(r, done), *op;
-	uint64_t body_max = r->session.body_max;
+	uint64_t body_max = r->session.body_max, bytes = 0;
 	struct builder b;
 	size_t first = 0;
 	int rc = 0;
@@ -85,6 +85,10 @@ void pt_remote_read_tcp(void *h, const struct pt_data_range *ranges, size_t coun
 		pt_done_call(done, pt_fail_nomem());
 		return;
 	}
+	for (size_t i = 0; i < count; i++)
+		bytes += ranges[i].len;
+	__atomic_add_fetch(&r->tcp.reads, 1, __ATOMIC_RELAXED);
+	__atomic_add_fetch(&r->tcp.bytes_read, bytes, __ATOMIC_RELAXED);
 	b.ranges_max = r->session.ranges_max < PT_REMOTE_RANGES ? r->session.ranges_max : PT_REMOTE_RANGES;
 	reset(&b, lead);
 	for (size_t i = 0; i < count && rc == 0; i++) {

@@ -1,4 +1,5 @@
 """A store on another machine: ptiod exports it, mounts and the command line use it as if it were here."""
+import json
 import os
 import pathlib
 import signal
@@ -177,7 +178,33 @@ def test_a_daemon_killed_during_writes_leaves_the_old_or_the_new_revision(mounts
     assert daemon.stop() == 0
 
 
+def metrics(mount):
+    lines = pathlib.Path(mount / ".ptio" / "metrics").read_text().splitlines()
+    return {name: int(value) for name, value in (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))}
+
+
 def test_status_says_how_the_store_is_reached(mounts, daemon, options):
     mount = mounts("mnt", daemon.uri, options)
-    text = pathlib.Path(mount / ".ptio" / "status.json").read_text()
-    assert daemon.uri in text
+    status = json.loads((mount / ".ptio" / "status.json").read_text())
+    assert status["store"] == daemon.uri and status["transport"] == "tcp"
+    assert status["remote"] == {"peer": f"127.0.0.1:{daemon.port}", "connected": True, "control": "tcp", "connections": 1}
+
+
+def test_what_is_read_over_the_network_is_counted(mounts, daemon, options, scratch):
+    here, there = mounts("here", daemon.uri, options), mounts("there", daemon.uri, options + ",verify=whole")
+    for rank in range(4):
+        clients.write_numpy(X, here.key("w") / f"writer={rank}of4,dim=0" / "full", scratch)
+    before = metrics(there)
+    assert clients.read_bin_cp(there / "w" / "full", X) == X
+    after = metrics(there)
+    assert after["ptio_tcp_read_bytes_total"] - before["ptio_tcp_read_bytes_total"] == len(X.data)
+    assert after["ptio_tcp_reads_total"] > before["ptio_tcp_reads_total"]
+    assert after["ptio_net_received_bytes_total"] - before["ptio_net_received_bytes_total"] > len(X.data)
+    assert after["ptio_net_calls_total"] > before["ptio_net_calls_total"] and after["ptio_net_connected"] == 1
+    assert "ptio_rdma_reads_total" not in after
+
+
+def test_a_local_store_has_no_network_counters(mounts):
+    mount = mounts("mnt")
+    assert "remote" not in json.loads((mount / ".ptio" / "status.json").read_text())
+    assert not [name for name in metrics(mount) if name.startswith(("ptio_net", "ptio_tcp", "ptio_rdma"))]
