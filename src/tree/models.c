@@ -123,6 +123,32 @@ struct scan {
 	int rc;
 };
 
+/* The node that a listed name stands for. The listing and this are no snapshot: where another file has been renamed onto the name since, it is that one, so
+ * that a name which was there all the time is never missing; and a node that has been seen under its earlier name is not taken twice. */
+static int scan_node(struct scan *s, const char *name, uint64_t id, struct pt_node *ret_node)
+{
+	uint32_t i;
+	int rc;
+
+	rc = pt_node_get(s->m->repo, id, ret_node);
+	if (!rc && ret_node->parent == s->parent && strcmp(ret_node->name, name) == 0)
+		return 0;
+	if (rc < 0 && rc != -ENOENT)
+		return rc;
+	if (!rc)
+		pt_node_done(ret_node);
+	rc = pt_node_lookup(s->m->repo, s->parent, name, ret_node);
+	if (rc < 0)
+		return rc;
+	for (i = 0; i < s->count; i++)
+		if (s->nodes[i].id == ret_node->id) {
+			pt_node_done(&s->nodes[i]);
+			memmove(s->nodes + i, s->nodes + i + 1, (--s->count - i) * sizeof(*s->nodes));
+			break;
+		}
+	return 0;
+}
+
 static int scan_child(void *ctx, const char *name, uint64_t id, enum pt_node_kind kind)
 {
 	struct scan *s = ctx;
@@ -131,7 +157,7 @@ static int scan_child(void *ctx, const char *name, uint64_t id, enum pt_node_kin
 
 	if (name[0] == 1 || (kind != PT_NODE_CONTAINER && !plan))
 		return 0;
-	s->rc = pt_node_get(s->m->repo, id, &n);
+	s->rc = scan_node(s, name, id, &n);
 	if (s->rc < 0) {
 		if (s->rc == -ENOENT)
 			s->rc = 0;

@@ -1,11 +1,15 @@
 /* Claims of containers: a tensor file reads back byte for byte from its own header and the objects of its tensors, no payload is stored twice, each tensor is
  * what the parser says it is, whatever it is a view of; and what is no tensor file can be read back as it came. */
+#include <pthread.h>
+
 #include "manifest_help.h"
 #include "pt_support.h"
 #include "tensor/tensor.h"
 #include "tree/bundle.h"
 #include "tree/container.h"
 #include "tree/models.h"
+
+#define REPLACED 40
 
 static char dir[4096];
 static struct pt_repo *repo;
@@ -333,6 +337,60 @@ START_TEST(a_bundle_that_cannot_have_its_name_says_why)
 }
 END_TEST
 
+/* A second opener of the store: each of the hidden files takes the place of the model, as a program replaces a file. */
+static void *replace_all(void *ctx)
+{
+	struct pt_repo *other = help_open(dir, NULL, NULL);
+	char name[16];
+	int i;
+
+	for (i = 0; i < REPLACED; i++) {
+		snprintf(name, sizeof(name), ".m.%02d", i);
+		check_ok(pt_node_rename(other, PT_NODE_ROOT, name, PT_NODE_ROOT, "m", false, false));
+		usleep(3000);
+	}
+	pt_repo_close(other);
+	__atomic_store_n((bool *)ctx, true, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+START_TEST(a_model_that_is_replaced_meanwhile_is_never_missing_from_its_directory)
+{
+	struct pt_models *models;
+	struct pt_model_dir *d;
+	struct pt_repo *slow;
+	struct pt_node n;
+	pthread_t thread;
+	bool done = false;
+	uint8_t *data;
+	size_t len;
+	char name[16];
+	int i;
+
+	data = malloc(4096);
+	len = safetensors(data, 2, 64);
+	for (i = -1; i < REPLACED; i++) {
+		snprintf(name, sizeof(name), i < 0 ? "m" : ".m.%02d", i);
+		store(name, data, len, len, &n);
+		pt_node_done(&n);
+	}
+	slow = help_open(dir, "meta.get:delay_ms=1", NULL);
+	check_ok(pt_models_create(slow, &models));
+	ck_assert_int_eq(pthread_create(&thread, NULL, replace_all, &done), 0);
+	while (!__atomic_load_n(&done, __ATOMIC_ACQUIRE)) {
+		check_ok(pt_models_dir(models, PT_NODE_ROOT, &d));
+		ck_assert_uint_gt(d->alias_count, 0);
+		for (uint32_t a = 0; a < d->alias_count; a++)
+			ck_assert_msg(!d->aliases[a].withheld, "%s: %s", d->aliases[a].name, d->aliases[a].withheld);
+		pt_model_dir_unref(d);
+	}
+	pthread_join(thread, NULL);
+	pt_models_free(models);
+	pt_repo_close(slow);
+	free(data);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("container");
@@ -346,6 +404,7 @@ int main(void)
 	tcase_add_test(t, a_file_that_turns_out_to_be_none_is_read_back_as_it_came);
 	tcase_add_test(t, damage_of_the_record_is_refused);
 	tcase_add_test(t, a_bundle_that_cannot_have_its_name_says_why);
+	tcase_add_test(t, a_model_that_is_replaced_meanwhile_is_never_missing_from_its_directory);
 	suite_add_tcase(s, t);
 	return help_main(s);
 }
