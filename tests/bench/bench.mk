@@ -1,6 +1,6 @@
 # make bench: ptio beside what one would take instead; make bench-quick: the same, small, and only counters are checked.
 # BENCH_FLAGS: --mib, --rounds, --only; tests/bench/bench.py tells more.
-EXTRA_DIST += tests/bench/bench.py tests/bench/run
+EXTRA_DIST += tests/bench/bench.py tests/bench/measure.py tests/bench/run
 bench_programs = fs/ptiofs$(EXEEXT) tools/ptio$(EXEEXT) tests/bench/bench_plan$(EXEEXT)
 
 .PHONY: bench bench-quick

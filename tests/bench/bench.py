@@ -7,7 +7,6 @@ Prints a table; writes JSON and an SVG beside it.
 import argparse
 import contextlib
 import json
-import mmap
 import multiprocessing
 import os
 import pathlib
@@ -17,163 +16,13 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 
 import numpy as np
 
-STEP = 1 << 20
-
-
-def now():
-    return time.perf_counter()
-
-
-class Mount:
-    """A mounted store, ended by its own process."""
-
-    def __init__(self, build, store, point, options=""):
-        self.point = pathlib.Path(point)
-        self.point.mkdir()
-        self.log = open(str(point) + ".log", "wb")
-        argv = [str(build / "fs/ptiofs"), str(store), str(point), "-f"] + (["-o", options] if options else [])
-        self.process = subprocess.Popen(argv, stdout=self.log, stderr=self.log)
-        deadline = now() + 30
-        while not (self.point / ".ptio/version").exists():
-            if self.process.poll() is not None or now() > deadline:
-                raise SystemExit("ptiofs did not mount: " + pathlib.Path(str(point) + ".log").read_text())
-            time.sleep(0.02)
-
-    def __truediv__(self, name):
-        return self.point / name
-
-    def metrics(self):
-        lines = (self.point / ".ptio/metrics").read_text().splitlines()
-        return {n.removeprefix("ptio_"): int(v) for n, v in (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))}
-
-    def status(self):
-        return json.loads((self.point / ".ptio/status.json").read_text())
-
-    def resident_peak(self):
-        for line in open(f"/proc/{self.process.pid}/status"):
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) << 10
-
-    def stop(self):
-        subprocess.run(["fusermount3", "-u", "-z", str(self.point)], stderr=subprocess.DEVNULL)
-        self.process.wait(timeout=60)
-        self.log.close()
-
-
-# ---- what is timed; each returns seconds ----
-
-def read_file(path, flags=0):
-    buf = mmap.mmap(-1, STEP)
-    view = memoryview(buf)
-    begin = now()
-    fd = os.open(path, os.O_RDONLY | flags)
-    while os.readv(fd, [view]) > 0:
-        pass
-    os.close(fd)
-    return now() - begin
-
-
-def read_twice(path):
-    threads = [threading.Thread(target=read_file, args=(path,)) for _ in range(2)]
-    begin = now()
-    [t.start() for t in threads]
-    [t.join() for t in threads]
-    return now() - begin
-
-
-def map_file(path):
-    begin = now()
-    fd = os.open(path, os.O_RDONLY)
-    m = mmap.mmap(fd, 0, prot=mmap.PROT_READ, flags=mmap.MAP_SHARED)
-    os.close(fd)
-    a = np.frombuffer(m, np.uint8)
-    int(a[::4096].sum())
-    del a
-    m.close()
-    return now() - begin
-
-
-def write_file(path, data):
-    begin = now()
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    for at in range(0, len(data), STEP):
-        os.write(fd, data[at:at + STEP])
-    os.close(fd)
-    return now() - begin
-
-
-def write_four(paths, pieces):
-    threads = [threading.Thread(target=write_file, args=(p, d)) for p, d in zip(paths, pieces)]
-    begin = now()
-    [t.start() for t in threads]
-    [t.join() for t in threads]
-    return now() - begin
-
-
-def timed(fn, *args):
-    begin = now()
-    fn(*args)
-    return now() - begin
-
-
-def in_process(fn, *args):
-    """In a fresh process, where nothing is mapped; the process's start is not timed."""
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.apply(fn, args)
-
-
-# ---- a group of ways that are compared ----
-
-class Table:
-    def __init__(self, rounds):
-        self.rounds, self.groups = rounds, []
-
-    def run(self, title, unit, amount, ways, reference, goals=None):
-        """ways: {name: callable -> seconds}. unit GB/s: amount is bytes; us: amount is operations; s: seconds as they are."""
-        seconds = {name: [] for name in ways}
-        for name, way in ways.items():
-            if self.rounds > 1:
-                way()                           # once without counting: memory that the host took back, imports
-        for _ in range(self.rounds):
-            for name, way in ways.items():
-                seconds[name].append(way())
-        group = {"title": title, "unit": unit, "reference": reference, "ways": {}}
-        print(f"\n{title}")
-        for name, times in seconds.items():
-            median = statistics.median(times)
-            value = amount / median / 1e9 if unit == "GB/s" else median / amount * 1e6 if unit == "us" else median
-            # of speed where speed is the unit, else of time
-            ratio = statistics.median(r / t if unit == "GB/s" else t / r for r, t in zip(seconds[reference], times))
-            entry = {"value": value, "ratio": ratio, "seconds": times}
-            goal = (goals or {}).get(name)
-            if goal:
-                entry["goal"] = goal
-            group["ways"][name] = entry
-            print(f"  {name:<58} {value:10.2f} {unit:<5} {ratio:7.2f} x" + (f"   goal {goal}" if goal else ""))
-        self.groups.append(group)
-
+from measure import Mount, Table, in_process, make_tensor, map_file, now, read_file, read_twice, svg, timed, write_file, write_four
 
 # ---- the parts ----
-
-def make_tensor(mount, key, array, size, dim):
-    """Written by `size` ranks, each its shard."""
-    from io import BytesIO
-    files = []
-    for rank, part in enumerate(np.split(array, size, axis=dim)):
-        b = BytesIO()
-        np.lib.format.write_array(b, np.ascontiguousarray(part))
-        d = mount / key / f"tp={rank}of{size},dim={dim}"
-        os.makedirs(d, exist_ok=True)
-        files.append((d / "shard.npy", b.getbuffer()))
-    for path, data in files:
-        write_file(path, data)
-    return files
-
 
 def part_read(args, t, env):
     size = os.path.getsize(env.ref)
@@ -345,7 +194,19 @@ def part_meta(args, t, env):
 
 # ---- quick: counters ----
 
-def check(args, env):
+class Checks:
+    def __init__(self):
+        self.passed = self.failed = 0
+
+    def equal(self, what, got, want):
+        self.true(f"{what}: {got}, {want} wanted", got == want)
+
+    def true(self, what, right):
+        print(("ok: " if right else "FAILED: ") + what)
+        self.passed, self.failed = self.passed + bool(right), self.failed + (not right)
+
+
+def check(args, env, c):
     """What must be so whatever the machine."""
     size = os.path.getsize(env.auto / "w/full.npy")
     with contextlib.ExitStack() as stack:
@@ -356,53 +217,29 @@ def check(args, env):
             read_file(m / f"w/tp={r}of4,dim=0/shard.npy")
         after = m.metrics()
         asked, moved = (after[n] - before[n] for n in ("store_read_bytes_asked_total", "store_read_bytes_moved_total"))
-        assert asked == env.array.nbytes, (asked, env.array.nbytes)
-        assert moved / asked < 1.005, (moved, asked)
-        print(f"\nbytes moved per bytes asked on dim 0: {moved / asked:.2f}")
+        c.equal("bytes asked of the store for 4 shards on dim 0", asked, env.array.nbytes)
+        c.true(f"bytes moved per bytes asked on dim 0: {moved / asked:.3f}, below 1.005 wanted", moved / asked < 1.005)
         s = m.status()
         if s["direct_io"]:
-            assert after["fs_direct_opens_total"] == 4
-            assert after["fs_ahead_bytes_total"] >= env.array.nbytes // 2, after["fs_ahead_bytes_total"]
+            c.equal("shards streamed", after["fs_direct_opens_total"] - before["fs_direct_opens_total"], 4)
+            ahead = after["fs_ahead_bytes_total"] - before["fs_ahead_bytes_total"]
+            c.true(f"at least half of it read ahead: {ahead} of {env.array.nbytes} bytes", ahead >= env.array.nbytes // 2)
         if s["passthrough"]["used"]:
             subprocess.run([args.build / "tools/ptio", "warm", "-q", m / "w/full.npy"], check=True)
             before = m.metrics()
-            assert before["cache_fills_total"] == 1 and before["cache_filled_bytes_total"] == size
+            c.equal("views filled", before["cache_fills_total"], 1)
+            c.equal("bytes filled", before["cache_filled_bytes_total"], size)
             for _ in range(3):
                 read_file(m / "w/full.npy")
             map_file(m / "w/full.npy")
             after = m.metrics()
-            assert after["fs_passed_opens_total"] - before["fs_passed_opens_total"] == 4
-            assert after["cache_hits_total"] - before["cache_hits_total"] == 4
-            assert after["store_read_bytes_moved_total"] == before["store_read_bytes_moved_total"]
-            print("a warm view: 4 opens, all passed through, nothing read from the store")
-        assert after["fs_errors_total"] == 0 and after["store_verify_failures_total"] == 0
-        peak = m.resident_peak()
-        assert peak <= (256 << 20) + after["cache_limit_bytes"], peak
-
-
-# ---- out ----
-
-def svg(groups, path):
-    """Ratios to each group's reference, as bars."""
-    rows = [(g["title"], n, w["ratio"], w["value"], g["unit"]) for g in groups for n, w in g["ways"].items()]
-    titles = len(groups)
-    height = 30 + 18 * len(rows) + 30 * titles
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="900" height="{height}" font-family="sans-serif" font-size="12">',
-           f'<rect width="900" height="{height}" fill="white"/>']
-    y, last = 20, None
-    top = max(min(r[2], 4) for r in rows)
-    for title, name, ratio, value, unit in rows:
-        if title != last:
-            y += 26
-            out.append(f'<text x="10" y="{y}" font-weight="bold">{title}</text>')
-            y, last = y + 18, title
-        width = 330 * min(ratio, top) / top
-        colour = "#3b6ea5" if name.startswith("ptio") else "#9a9a9a"
-        out.append(f'<text x="20" y="{y}">{name}</text><rect x="400" y="{y - 10}" width="{width:.1f}" height="12" fill="{colour}"/>'
-                   f'<text x="{406 + width:.1f}" y="{y}">{ratio:.2f} x ({value:.3g} {unit})</text>')
-        y += 18
-    out.append("</svg>")
-    path.write_text("\n".join(out).replace(">=", "&gt;=") + "\n")
+            c.equal("opens of a warm view that were passed through", after["fs_passed_opens_total"] - before["fs_passed_opens_total"], 4)
+            c.equal("hits of a warm view", after["cache_hits_total"] - before["cache_hits_total"], 4)
+            c.equal("bytes read from the store for a warm view", after["store_read_bytes_moved_total"] - before["store_read_bytes_moved_total"], 0)
+        c.equal("errors", after["fs_errors_total"], 0)
+        c.equal("chunks that did not verify", after["store_verify_failures_total"], 0)
+        peak, limit = m.resident_peak(), (256 << 20) + after["cache_limit_bytes"]
+        c.true(f"resident memory: {peak >> 20} MiB, at most {limit >> 20} wanted", peak <= limit)
 
 
 class Env:
@@ -469,8 +306,10 @@ def main():
         if "plan" in only and (args.build / "tests/bench/bench_plan").exists():
             print("\nplanning")
             print(subprocess.run([args.build / "tests/bench/bench_plan"], capture_output=True, text=True, check=True).stdout)
+        checks = Checks()
         if args.quick:
-            check(args, env)
+            print("\ncounters")
+            check(args, env, checks)
         args.out.mkdir(parents=True, exist_ok=True)
         result = {"machine": {"processors": os.cpu_count(), "kernel": platform.release(), "libfuse": status["libfuse"],
                               "passthrough": status["passthrough"]["used"]}, "mib": args.mib, "rounds": args.rounds, "verify": status["verify"],
@@ -478,6 +317,9 @@ def main():
         (args.out / "bench.json").write_text(json.dumps(result, indent=1) + "\n")
         svg(t.groups, args.out / "bench.svg")
         print(f"\n{args.out}/bench.json, {args.out}/bench.svg")
+        if args.quick:
+            print(f"{checks.passed} passed, {checks.failed} failed")
+        return checks.failed > 0
 
 
 if __name__ == "__main__":

@@ -1,0 +1,189 @@
+"""What the benchmarks have in common: a mount, what is timed, a group of ways that are compared, the plot."""
+import json
+import mmap
+import multiprocessing
+import os
+import pathlib
+import statistics
+import subprocess
+import threading
+import time
+
+import numpy as np
+
+STEP = 1 << 20
+
+
+def now():
+    return time.perf_counter()
+
+
+class Mount:
+    """A mounted store, ended by its own process."""
+
+    def __init__(self, build, store, point, options=""):
+        self.point = pathlib.Path(point)
+        self.point.mkdir()
+        self.log = open(str(point) + ".log", "wb")
+        argv = [str(build / "fs/ptiofs"), str(store), str(point), "-f"] + (["-o", options] if options else [])
+        self.process = subprocess.Popen(argv, stdout=self.log, stderr=self.log)
+        deadline = now() + 30
+        while not (self.point / ".ptio/version").exists():
+            if self.process.poll() is not None or now() > deadline:
+                raise SystemExit("ptiofs did not mount: " + pathlib.Path(str(point) + ".log").read_text())
+            time.sleep(0.02)
+
+    def __truediv__(self, name):
+        return self.point / name
+
+    def metrics(self):
+        lines = (self.point / ".ptio/metrics").read_text().splitlines()
+        return {n.removeprefix("ptio_"): int(v) for n, v in (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))}
+
+    def status(self):
+        return json.loads((self.point / ".ptio/status.json").read_text())
+
+    def resident_peak(self):
+        for line in open(f"/proc/{self.process.pid}/status"):
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) << 10
+
+    def stop(self):
+        subprocess.run(["fusermount3", "-u", "-z", str(self.point)], stderr=subprocess.DEVNULL)
+        self.process.wait(timeout=60)
+        self.log.close()
+
+
+# ---- what is timed; each returns seconds ----
+
+def read_file(path, flags=0):
+    buf = mmap.mmap(-1, STEP)
+    view = memoryview(buf)
+    begin = now()
+    fd = os.open(path, os.O_RDONLY | flags)
+    while os.readv(fd, [view]) > 0:
+        pass
+    os.close(fd)
+    return now() - begin
+
+
+def read_twice(path):
+    threads = [threading.Thread(target=read_file, args=(path,)) for _ in range(2)]
+    begin = now()
+    [t.start() for t in threads]
+    [t.join() for t in threads]
+    return now() - begin
+
+
+def map_file(path):
+    begin = now()
+    fd = os.open(path, os.O_RDONLY)
+    m = mmap.mmap(fd, 0, prot=mmap.PROT_READ, flags=mmap.MAP_SHARED)
+    os.close(fd)
+    a = np.frombuffer(m, np.uint8)
+    int(a[::4096].sum())
+    del a
+    m.close()
+    return now() - begin
+
+
+def write_file(path, data):
+    begin = now()
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    for at in range(0, len(data), STEP):
+        os.write(fd, data[at:at + STEP])
+    os.close(fd)
+    return now() - begin
+
+
+def write_four(paths, pieces):
+    threads = [threading.Thread(target=write_file, args=(p, d)) for p, d in zip(paths, pieces)]
+    begin = now()
+    [t.start() for t in threads]
+    [t.join() for t in threads]
+    return now() - begin
+
+
+def timed(fn, *args):
+    begin = now()
+    fn(*args)
+    return now() - begin
+
+
+def in_process(fn, *args):
+    """In a fresh process, where nothing is mapped; the process's start is not timed."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(fn, args)
+
+
+# ---- what is measured ----
+
+def make_tensor(mount, key, array, size, dim):
+    """Written by `size` ranks, each its shard."""
+    from io import BytesIO
+    files = []
+    for rank, part in enumerate(np.split(array, size, axis=dim)):
+        b = BytesIO()
+        np.lib.format.write_array(b, np.ascontiguousarray(part))
+        d = mount / key / f"tp={rank}of{size},dim={dim}"
+        os.makedirs(d, exist_ok=True)
+        files.append((d / "shard.npy", b.getbuffer()))
+    for path, data in files:
+        write_file(path, data)
+    return files
+
+
+# ---- a group of ways that are compared ----
+
+class Table:
+    def __init__(self, rounds):
+        self.rounds, self.groups = rounds, []
+
+    def run(self, title, unit, amount, ways, reference, goals=None):
+        """ways: {name: callable -> seconds}. unit GB/s: amount is bytes; us: amount is operations; s: seconds as they are."""
+        seconds = {name: [] for name in ways}
+        for name, way in ways.items():
+            if self.rounds > 1:
+                way()                           # once without counting: memory that the host took back, imports
+        for _ in range(self.rounds):
+            for name, way in ways.items():
+                seconds[name].append(way())
+        group = {"title": title, "unit": unit, "reference": reference, "ways": {}}
+        print(f"\n{title}")
+        for name, times in seconds.items():
+            median = statistics.median(times)
+            value = amount / median / 1e9 if unit == "GB/s" else median / amount * 1e6 if unit == "us" else median
+            # of speed where speed is the unit, else of time
+            ratio = statistics.median(r / t if unit == "GB/s" else t / r for r, t in zip(seconds[reference], times))
+            entry = {"value": value, "ratio": ratio, "seconds": times}
+            goal = (goals or {}).get(name)
+            if goal:
+                entry["goal"] = goal
+            group["ways"][name] = entry
+            print(f"  {name:<58} {value:10.2f} {unit:<5} {ratio:7.2f} x" + (f"   goal {goal}" if goal else ""))
+        self.groups.append(group)
+
+
+# ---- out ----
+
+def svg(groups, path):
+    """Ratios to each group's reference, as bars."""
+    rows = [(g["title"], n, w["ratio"], w["value"], g["unit"]) for g in groups for n, w in g["ways"].items()]
+    titles = len(groups)
+    height = 30 + 18 * len(rows) + 30 * titles
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="900" height="{height}" font-family="sans-serif" font-size="12">',
+           f'<rect width="900" height="{height}" fill="white"/>']
+    y, last = 20, None
+    top = max(min(r[2], 4) for r in rows)
+    for title, name, ratio, value, unit in rows:
+        if title != last:
+            y += 26
+            out.append(f'<text x="10" y="{y}" font-weight="bold">{title}</text>')
+            y, last = y + 18, title
+        width = 330 * min(ratio, top) / top
+        colour = "#3b6ea5" if name.startswith("ptio") else "#9a9a9a"
+        out.append(f'<text x="20" y="{y}">{name}</text><rect x="400" y="{y - 10}" width="{width:.1f}" height="12" fill="{colour}"/>'
+                   f'<text x="{406 + width:.1f}" y="{y}">{ratio:.2f} x ({value:.3g} {unit})</text>')
+        y += 18
+    out.append("</svg>")
+    path.write_text("\n".join(out).replace(">=", "&gt;=") + "\n")
