@@ -7,6 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
+#ifdef HAVE_XXH_DISPATCH
+#include <xxh_x86dispatch.h>            /* from here on XXH3_* are those that look at the processor */
+#endif
 #ifdef HAVE_LIBDEFLATE
 #include <libdeflate.h>
 #else

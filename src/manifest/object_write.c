@@ -17,6 +17,7 @@
 #include "manifest/internal.h"
 #include "manifest/window.h"
 
+#define HASH_STEP ((uint64_t)64 << 10)          /* bytes that all hashes take before the next ones: they stay in the first caches */
 #define ZERO_RUN_MIN ((uint64_t)64 << 10)       /* shorter runs of zeros are written */
 #define OBJECT_BYTES_MAX ((uint64_t)4 << 40)    /* 8 bytes of hash a MiB fit one record */
 
@@ -219,6 +220,17 @@ static uint32_t crc_of_zeros(uint32_t crc, uint64_t len)
 	return crc;
 }
 
+static void hash_data(struct pt_object_writer *w, const uint8_t *data, uint64_t len)
+{
+	uint64_t n;
+
+	for (; len; data += n, len -= n) {
+		n = pt_size_min(len, HASH_STEP);
+		pt_hasher_update(w->hasher, data, n);
+		w->crc = pt_crc32(w->crc, data, n);
+	}
+}
+
 /* Hashing goes with storing piece by piece, while the bytes are in the processor's cache. */
 static int append_data(struct pt_object_writer *w, const uint8_t *data, uint64_t len)
 {
@@ -227,10 +239,8 @@ static int append_data(struct pt_object_writer *w, const uint8_t *data, uint64_t
 
 	for (; len; data += n, len -= n) {
 		n = pt_size_min(len, pt_size_min(PT_WINDOW_BYTES, window_room(w)));
-		if (w->hasher) {
-			pt_hasher_update(w->hasher, data, n);
-			w->crc = pt_crc32(w->crc, data, n);
-		}
+		if (w->hasher)
+			hash_data(w, data, n);
 		rc = store_bytes(w, data, n);
 		if (rc < 0)
 			return rc;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #include "base/alloc.h"
 #include "base/buf.h"
@@ -203,6 +204,27 @@ START_TEST(hashes_are_those_of_xxh3)
 }
 END_TEST
 
+/* Whichever vectors the processor has, what is stored must be readable on any other. */
+START_TEST(hashes_do_not_depend_on_the_processor)
+{
+	static uint8_t data[70000 + 64];
+	XXH128_canonical_t want;
+	struct pt_hash128 h;
+	size_t len, i;
+
+	for (i = 0; i < sizeof(data); i++)
+		data[i] = (uint8_t)(i * 2654435761u >> 11);
+	for (len = 0; len < 70000; len += len < 1100 ? 1 : 4099) {
+		const uint8_t *p = data + len % 61;
+
+		ck_assert_uint_eq(pt_hash64(p, len), XXH3_64bits(p, len));
+		XXH128_canonicalFromHash(&want, XXH3_128bits(p, len));
+		h = pt_hash128(p, len);
+		ck_assert(!memcmp(h.b, want.digest, sizeof(h.b)));
+	}
+}
+END_TEST
+
 /* A stream of `len` bytes, zeros from `zeros_at` on, in pieces of `piece`. */
 START_TEST(crc32_is_that_of_zip_in_one_piece_or_many)
 {
@@ -370,6 +392,7 @@ int main(void)
 	tcase_add_test(tcase, a_sentence_keeps_errno_and_takes_context);
 	tcase_add_test(tcase, a_sentence_is_one_printable_line_whatever_names_it_holds);
 	tcase_add_test(tcase, hashes_are_those_of_xxh3);
+	tcase_add_test(tcase, hashes_do_not_depend_on_the_processor);
 	tcase_add_test(tcase, crc32_is_that_of_zip_in_one_piece_or_many);
 	tcase_add_test(tcase, the_hasher_gives_what_hashing_at_once_gives);
 	tcase_add_test(tcase, a_hasher_without_memory_says_so);
