@@ -60,8 +60,8 @@ static bool reserved(const char *c)
 	       strcmp(c, ".") == 0 || strcmp(c, "..") == 0;
 }
 
-/* Length of the UTF-8 sequence at s, 0 when it is malformed (RFC 3629: no surrogates, nothing overlong, at most U+10FFFF). */
-static size_t utf8_length(const unsigned char *s)
+/* RFC 3629: no surrogates, nothing overlong, at most U+10FFFF. */
+size_t pt_path_utf8_length(const unsigned char *s)
 {
 	size_t n = s[0] < 0x80 ? 1 : s[0] < 0xc2 ? 0 : s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : s[0] < 0xf5 ? 4 : 0;
 
@@ -78,7 +78,7 @@ static bool utf8_valid(const char *text)
 	const unsigned char *s = (const unsigned char *)text;
 
 	while (*s) {
-		size_t n = utf8_length(s);
+		size_t n = pt_path_utf8_length(s);
 
 		if (n == 0)
 			return false;

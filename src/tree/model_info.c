@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "path/path.h"
 #include "tree/rank_view.h"
 
 #define PENDING_MAX 1000                /* keys named */
@@ -156,44 +157,75 @@ int pt_model_complete(struct pt_models *models, struct pt_repo *repo, uint64_t d
 	return rc;
 }
 
-static json_t *shape_json(const struct pt_shape *s)
+/* A JSON string; bytes that are not ASCII are taken as they are where they are UTF-8, else written as U+FFFD. */
+static void quoted(struct pt_buf *out, const char *text)
 {
-	json_t *a = json_array();
-	uint32_t d;
+	const unsigned char *s = (const unsigned char *)text;
+	size_t n, run;
 
-	for (d = 0; d < s->ndim; d++)
-		json_array_append_new(a, json_integer((json_int_t)s->dim[d]));
-	return a;
+	pt_buf_append_u8(out, '"');
+	for (; *s; s += n) {
+		for (run = 0; s[run] >= 0x20 && s[run] < 0x80 && s[run] != '"' && s[run] != '\\'; run++)
+			;
+		pt_buf_append(out, s, run);
+		n = run;
+		if (run)
+			continue;
+		n = *s < 0x80 ? 1 : pt_path_utf8_length(s);
+		if (*s == '"' || *s == '\\')
+			pt_buf_printf(out, "\\%c", *s);
+		else if (*s < 0x20)
+			pt_buf_printf(out, "\\u%04x", *s);
+		else if (n)
+			pt_buf_append(out, s, n);
+		else
+			pt_buf_append_str(out, "\\ufffd");
+		n += !n;
+	}
+	pt_buf_append_u8(out, '"');
 }
 
-static json_t *tensor_json(const struct pt_model_dir *dir, const struct pt_model_alias *alias, const struct pt_partition *rank, enum pt_split split)
+static void member(struct pt_buf *out, const char *before, const char *value)
+{
+	pt_buf_append_str(out, before);
+	quoted(out, value);
+}
+
+/* Written without a tree of values: there may be tens of thousands. */
+static void tensor_json(struct pt_buf *out, const struct pt_model_dir *dir, const struct pt_model_alias *alias, const struct pt_partition *rank,
+			enum pt_split split)
 {
 	const struct pt_model_file *file = &dir->files[alias->file];
 	struct pt_parse_tensor t;
 	struct pt_many_cut cut;
 	const char *why;
-	json_t *j;
-	int rc;
+	uint32_t d;
 
 	pt_container_tensor(file->c, alias->tensor, &t);
-	j = json_pack("{s:s, s:s, s:s, s:o}", "name", alias->name, "file", file->name, "dtype", pt_dtype_info(t.dtype)->name, "shape", shape_json(&t.shape));
-	if (!j)
-		return NULL;
+	member(out, "  {\"name\": ", alias->name);
+	member(out, ", \"file\": ", file->name);
+	member(out, ", \"dtype\": ", pt_dtype_info(t.dtype)->name);
+	pt_buf_append_str(out, ", \"shape\": [");
+	for (d = 0; d < t.shape.ndim; d++)
+		pt_buf_printf(out, d ? ", %llu" : "%llu", (unsigned long long)t.shape.dim[d]);
+	pt_buf_append_u8(out, ']');
 	if (alias->withheld)
-		json_object_set_new(j, "withheld", json_string(alias->withheld));
-	rc = pt_rank_cut(dir, alias->name, t.dtype, &t.shape, -1, rank, split, &cut, &why, NULL);
-	if (rc < 0) {
-		json_object_set_new(j, "error", json_string(pt_fail_sentence()));
+		member(out, ", \"withheld\": ", alias->withheld);
+	if (pt_rank_cut(dir, alias->name, t.dtype, &t.shape, -1, rank, split, &cut, &why, NULL) < 0) {
+		member(out, ", \"error\": ", pt_fail_sentence());
 	} else {
-		json_object_set_new(j, "split_dim", cut.dim < 0 ? json_null() : json_integer(cut.dim));
-		json_object_set_new(j, "split_why", json_string(why));
+		if (cut.dim < 0)
+			pt_buf_append_str(out, ", \"split_dim\": null");
+		else
+			pt_buf_printf(out, ", \"split_dim\": %d", (int)cut.dim);
+		member(out, ", \"split_why\": ", why);
 	}
-	return j;
+	pt_buf_append_u8(out, '}');
 }
 
 int pt_model_info_json(struct pt_models *models, struct pt_repo *repo, uint64_t dir_node, const struct pt_request *base, struct pt_buf *ret_json, bool *ret_any)
 {
-	json_t *root = json_object(), *files = json_array(), *tensors = json_array(), *pending_keys = json_array();
+	json_t *root = json_object(), *files = json_array(), *pending_keys = json_array();
 	struct pending p = { .count = 0 };
 	struct pt_partition rank = { .rank = 0, .size = 1, .dim = -1 };
 	struct pt_model_dir *dir = NULL;
@@ -222,14 +254,11 @@ int pt_model_info_json(struct pt_models *models, struct pt_repo *repo, uint64_t 
 		json_array_append_new(files, json_pack("{s:s, s:s, s:b, s:I, s:I}", "name", dir->files[i].name, "format", pt_format_name(c->format), "bundle",
 						       c->bundle, "tensors", (json_int_t)c->tensor_count, "bytes", (json_int_t)c->size));
 	}
-	for (i = 0; i < dir->alias_count; i++)
-		json_array_append_new(tensors, tensor_json(dir, &dir->aliases[i], &rank, base->split));
 	for (k = 0; k < p.key_count; k++)
 		json_array_append_new(pending_keys, json_string(p.keys[k]));
 	json_object_set_new(root, "directory_complete", json_boolean(complete && !p.count));
 	json_object_set(root, "pending_keys", pending_keys);
 	json_object_set(root, "files", files);
-	json_object_set(root, "tensors", tensors);
 	if (dir->plan_error)
 		json_object_set_new(root, "tp_plan_error", json_string(dir->plan_error));
 	text = json_dumps(root, JSON_INDENT(1));
@@ -238,8 +267,14 @@ int pt_model_info_json(struct pt_models *models, struct pt_repo *repo, uint64_t 
 		goto out;
 	}
 	/* Only the members: the caller has braces of its own. */
-	pt_buf_append(ret_json, text + 1, strlen(text) - 2);
+	pt_buf_append(ret_json, text + 1, strlen(text) - 3);
 	free(text);
+	pt_buf_append_str(ret_json, ",\n \"tensors\": [");
+	for (i = 0; i < dir->alias_count; i++) {
+		pt_buf_append_str(ret_json, i ? ",\n" : "\n");
+		tensor_json(ret_json, dir, &dir->aliases[i], &rank, base->split);
+	}
+	pt_buf_append_str(ret_json, "]\n");
 	rc = ret_json->failed ? pt_fail_nomem() : 0;
 	*ret_any = true;
 out:
@@ -247,7 +282,6 @@ out:
 	pending_done(&p);
 	pt_model_dir_unref(dir);
 	json_decref(files);
-	json_decref(tensors);
 	json_decref(pending_keys);
 	json_decref(root);
 	return rc;

@@ -4,7 +4,6 @@
  * into the hidden part of an MLP by columns, those out of it by rows, embeddings and the output head by the vocabulary, norms and routers not at all. */
 #include "tree/tp_builtin.h"
 
-#include <fnmatch.h>
 #include <string.h>
 
 enum how { COL, ROW, VOCAB, WHOLE, FUSED, CONV_COL, CONV_ROW };
@@ -88,7 +87,7 @@ void pt_tp_builtin(const char *name, const char *module, bool bias, const struct
 	size_t i;
 
 	for (i = 0; i < sizeof(whole) / sizeof(whole[0]); i++)
-		if (fnmatch(whole[i], name, 0) == 0) {
+		if (pt_tp_glob(whole[i], name)) {
 			decide(WHOLE, false, ret);
 			return;
 		}
@@ -96,7 +95,7 @@ void pt_tp_builtin(const char *name, const char *module, bool bias, const struct
 	/* Packed and quantised weights (qweight, scales, g_idx ...) have layouts of their own. */
 	if (bias || strcmp(last, "weight") == 0 || strcmp(last, "gamma") == 0 || strcmp(last, "beta") == 0)
 		for (i = 0; i < sizeof(modules) / sizeof(modules[0]); i++)
-			if (fnmatch(modules[i].module, module, 0) == 0) {
+			if (pt_tp_glob(modules[i].module, module)) {
 				decide(modules[i].how, bias, ret);
 				return;
 			}

@@ -6,5 +6,7 @@
 
 /* module: the name without its last component. shape may be NULL. */
 void pt_tp_builtin(const char *name, const char *module, bool bias, const struct pt_shape *shape, struct pt_tp_rule *ret_rule);
+/* fnmatch without flags: stars and brackets take any byte, also '/'. */
+bool pt_tp_glob(const char *glob, const char *name);
 
 #endif

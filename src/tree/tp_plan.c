@@ -127,6 +127,25 @@ void pt_tp_plan_free(struct pt_tp_plan *plan)
 	free(plan);
 }
 
+static bool special(char c)
+{
+	return c == '*' || c == '?' || c == '[' || c == ']' || c == '\\';
+}
+
+bool pt_tp_glob(const char *glob, const char *name)
+{
+	const char *g = glob + strlen(glob), *n = name + strlen(name);
+
+	/* Few names end as a glob does, and seeing that they do not is much quicker than fnmatch. */
+	while (g > glob && !special(g[-1])) {
+		if (n == name || n[-1] != g[-1])
+			return false;
+		g--;
+		n--;
+	}
+	return fnmatch(glob, name, 0) == 0;
+}
+
 static bool ends_with(const char *s, size_t len, const char *end)
 {
 	size_t n = strlen(end);
@@ -191,7 +210,7 @@ static void plain_rule(const struct pt_tp_plan *plan, const char *name, const st
 	for (i = 0; plan && i < plan->count; i++) {
 		const struct rule *r = &plan->rules[i];
 
-		if (fnmatch(r->glob, name, 0) != 0 && (!module[0] || fnmatch(r->glob, module, 0) != 0))
+		if (!pt_tp_glob(r->glob, name) && (!module[0] || !pt_tp_glob(r->glob, module)))
 			continue;
 		/* A glob that names the bias itself means it. */
 		apply(r->term, r->dim, bias && !ends_with(r->glob, strlen(r->glob), "bias"), r->why, ret);

@@ -101,6 +101,14 @@ def test_same_names_keep_every_file_and_withhold_the_key(mnt, scratch):
     assert len(info["tensors"]) == 4 and all("withheld" in t for t in info["tensors"])
 
 
+def test_what_is_told_of_tensors_is_json_whatever_their_names(mnt):
+    names = ['q"x\\y', "\x01t\n\x7f", "\u00e9\U0001f600", " ", "full", "tp=1of2", "%", "a.b"]
+    torch.save({n: torch.ones(3, 2) for n in names}, mnt.key("d") / "sd.pt")
+    info = json.loads((mnt / "d" / ".ptio.json").read_text())
+    assert [t["name"] for t in info["tensors"]] == sorted(names, key=str.encode)
+    assert all((t["file"], t["dtype"], t["shape"]) == ("sd.pt", "float32", [3, 2]) for t in info["tensors"])
+
+
 def test_a_key_never_changes_a_file(mnt, scratch):
     x = torch.arange(6.0)
     safetensors.torch.save_file({"w": x, "v": x + 1}, scratch / "m.safetensors")

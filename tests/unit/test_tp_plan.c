@@ -2,10 +2,12 @@
  * makes no sense is refused by name. */
 #include <check.h>
 #include <errno.h>
+#include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "tree/tp_builtin.h"
 #include "tree/tp_plan.h"
 
 static const struct {
@@ -54,6 +56,28 @@ START_TEST(the_usual_names_are_known)
 	pt_tp_plan_rule(NULL, known[_i].name, &shape, &rule);
 	ck_assert_msg(rule.dim == known[_i].dim, "%s: %d, not %d (%s)", known[_i].name, rule.dim, known[_i].dim, rule.why);
 	ck_assert_ptr_nonnull(rule.why);
+}
+END_TEST
+
+START_TEST(globs_are_those_of_fnmatch)
+{
+	static const char letters[] = "ab.*?[]\\!-";
+	char glob[9], name[9];
+	uint64_t x = 88172645463325252u;
+	uint32_t i, k, fits = 0;
+
+	for (i = 0; i < 300000; i++) {
+		for (k = 0; k < 8; k++) {
+			x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+			glob[k] = letters[(x >> 16) % (sizeof(letters) - 1)];
+			name[k] = letters[(x >> 32) % 3];
+		}
+		glob[x >> 40 & 7] = '\0';
+		name[x >> 48 & 7] = '\0';
+		fits += pt_tp_glob(glob, name);
+		ck_assert_msg(pt_tp_glob(glob, name) == (fnmatch(glob, name, 0) == 0), "\"%s\", \"%s\"", glob, name);
+	}
+	ck_assert_uint_gt(fits, 10000);
 }
 END_TEST
 
@@ -127,6 +151,7 @@ int main(void)
 	int failed;
 
 	tcase_add_loop_test(t, the_usual_names_are_known, 0, sizeof(known) / sizeof(known[0]));
+	tcase_add_test(t, globs_are_those_of_fnmatch);
 	tcase_add_test(t, a_scale_follows_its_weight_on_block_boundaries);
 	tcase_add_test(t, a_directorys_plan_comes_first);
 	tcase_add_test(t, a_plan_that_makes_no_sense_is_refused_by_name);
