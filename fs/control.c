@@ -131,29 +131,18 @@ struct pending_list {
 
 static int pending_one(void *ctx, const struct pt_pending *p)
 {
-	static const char *const written[] = { "", "full", "full", "shard", "slice", "writer" };
 	struct pending_list *l = ctx;
 	char key[PT_KEY_MAX + 1] = "";
-	json_t *have = json_array(), *missing = json_array(), *shape = json_array(), *set;
-	const struct pt_dtype_info *d = pt_dtype_info(p->dtype);
-	char id[PT_ID_HEX_LEN + 1];
-	uint32_t i, next = 0;           /* objects are in the order of ranks */
-	int32_t rank;
-	bool here;
+	json_t *set;
 
-	pt_node_key(l->fs->repo, p->node, key);
-	for (rank = 0; rank < p->set_size && rank < 65536; rank++) {
-		here = next < p->object_count && p->objects[next].part.rank == rank;
-		json_array_append_new(here ? have : missing, json_integer(rank));
-		next += here;
+	if (pt_node_key(l->fs->repo, p->node, key) == -ENOENT)  /* removed meanwhile */
+		return 0;
+	set = pt_pending_json(p);
+	if (!set || json_object_set_new(set, "key", json_string(key)) < 0 ||
+	    json_object_set_new(set, "idle_seconds", json_real((double)(pt_time_now_ns() - p->updated_ns) / 1e9)) < 0) {
+		json_decref(set);
+		set = NULL;
 	}
-	pt_id_hex(&p->set_id, id);
-	for (i = 0; i < p->shape.ndim; i++)             /* null: known once all shards are here */
-		json_array_append_new(shape, p->shape_known || (int32_t)i != p->set_dim ? json_integer((json_int_t)p->shape.dim[i]) : json_null());
-	set = json_pack("{s:s, s:s, s:s, s:s, s:i, s:i, s:s, s:s, s:o, s:o, s:o, s:f}", "set", id, "key", key, "scope", p->scope, "written",
-			p->written >= 1 && p->written <= 5 ? written[p->written] : "", "size", (int)p->set_size, "dim", (int)p->set_dim, "step", p->step,
-			"dtype", d ? d->name : "", "shape", shape, "have", have, "missing", missing, "idle_seconds",
-			(double)(pt_time_now_ns() - p->updated_ns) / 1e9);
 	if (!set || json_array_append_new(l->array, set) < 0) {
 		l->failed = true;
 		return 1;

@@ -7,7 +7,10 @@
 
 #include "base/error.h"
 #include "base/io.h"
+#include "tensor/tensor.h"
 #include "tools/cli.h"
+
+#define RANKS_MAX 64            /* printed of a set */
 
 struct pending {
 	struct cli *cli;
@@ -17,56 +20,30 @@ struct pending {
 	uint64_t count;
 };
 
-static const char *written_name(enum pt_written w)
-{
-	switch (w) {
-	case PT_WRITTEN_TP_SHARD:
-		return "shards";
-	case PT_WRITTEN_TP_SLICE:
-		return "tp";
-	case PT_WRITTEN_WRITER:
-		return "writer";
-	default:
-		return "full";
-	}
-}
-
 static int add_json(struct pending *ctx, const struct pt_pending *p, const char *key)
 {
-	char hex[PT_ID_HEX_LEN + 1];
-	json_t *have = json_array(), *missing = json_array(), *shape = json_array(), *o;
-	const struct pt_dtype_info *d = pt_dtype_info(p->dtype);
-	uint32_t next = 0;
+	json_t *set = pt_pending_json(p);
 
-	for (int32_t rank = 0; rank < p->set_size; rank++) {
-		bool here = next < p->object_count && p->objects[next].part.rank == rank;
-
-		json_array_append_new(here ? have : missing, json_integer(rank));
-		next += here;
+	if (set && json_object_set_new(set, "key", json_string(key)) < 0) {
+		json_decref(set);
+		set = NULL;
 	}
-	for (uint32_t i = 0; i < p->shape.ndim; i++)    /* null: known once all shards are here */
-		json_array_append_new(shape, p->shape_known || (int32_t)i != p->set_dim ? json_integer((json_int_t)p->shape.dim[i]) : json_null());
-	pt_id_hex(&p->set_id, hex);
-	o = json_pack("{s:s, s:s, s:s, s:s, s:i, s:i, s:s, s:s, s:o, s:I, s:I, s:o, s:o}", "set", hex, "key", key, "scope", p->scope, "written",
-		      written_name(p->written), "size", (int)p->set_size, "dim", (int)p->set_dim, "step", p->step, "dtype", d ? d->name : "", "shape", shape,
-		      "created_ns", (json_int_t)p->created_ns, "updated_ns", (json_int_t)p->updated_ns, "have", have, "missing", missing);
-	return o && json_array_append_new(ctx->list, o) == 0 ? 0 : pt_fail_nomem();
+	return set && json_array_append_new(ctx->list, set) == 0 ? 0 : pt_fail_nomem();
 }
 
 static void print_ranks(const struct pt_pending *p, bool here)
 {
-	uint32_t next = 0;
-	const char *comma = "";
+	uint32_t next = 0, printed = 0, count = here ? p->object_count : (uint32_t)p->set_size - p->object_count;
 
-	for (int32_t rank = 0; rank < p->set_size; rank++) {
+	for (int32_t rank = 0; rank < p->set_size && printed < RANKS_MAX; rank++) {
 		bool found = next < p->object_count && p->objects[next].part.rank == rank;
 
-		if (found == here) {
-			printf("%s%d", comma, (int)rank);
-			comma = ",";
-		}
+		if (found == here)
+			printf("%s%d", printed++ ? "," : "", (int)rank);
 		next += found;
 	}
+	if (count > printed)
+		printf(" and %lu more", (unsigned long)(count - printed));
 }
 
 /* The global shape; ? for an extent that is known once all shards are here. */
@@ -103,7 +80,7 @@ static int one(void *arg, const struct pt_pending *p)
 	ctx->count++;
 	if (ctx->list)
 		return add_json(ctx, p, key);
-	printf("%s %s%s%s %s of %d", hex, key, *p->scope ? "/" : "", p->scope, written_name(p->written), (int)p->set_size);
+	printf("%s %s%s%s %s of %d", hex, key, *p->scope ? "/" : "", p->scope, pt_written_name(p->written), (int)p->set_size);
 	if (p->set_dim >= 0)
 		printf(" on dim %d", (int)p->set_dim);
 	if (*p->step)

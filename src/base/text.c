@@ -34,6 +34,15 @@ size_t pt_text_utf8_len(const char *s)
 	return c < min || c > 0x10ffff || (c >= 0xd800 && c < 0xe000) ? 0 : len;
 }
 
+bool pt_text_is_utf8(const char *s)
+{
+	size_t len;
+
+	while ((len = pt_text_utf8_len(s)) > 0)
+		s += len;
+	return *s == '\0';
+}
+
 void pt_text_clean(char *s)
 {
 	size_t len;

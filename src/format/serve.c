@@ -118,15 +118,6 @@ size_t pt_served_find(const struct pt_served *s, uint64_t off)
 	return lo;
 }
 
-static bool is_utf8(const char *s)
-{
-	size_t len;
-
-	while ((len = pt_text_utf8_len(s)) > 0)
-		s += len;
-	return !*s;
-}
-
 static int check_tensor(enum pt_format format, const struct pt_serve_tensor *t, bool named, uint64_t *ret_bytes)
 {
 	const struct pt_dtype_info *info = pt_dtype_info(t->dtype);
@@ -138,7 +129,7 @@ static int check_tensor(enum pt_format format, const struct pt_serve_tensor *t, 
 		return pt_fail(EOPNOTSUPP, "safetensors has no %s; read the tensor as .pt or .npy", info->name);
 	if (format == PT_FORMAT_NPY && !info->npy)
 		return pt_fail(EOPNOTSUPP, "npy has no %s; read the tensor as .pt or .safetensors", info->name);
-	if (named && (!t->name || !is_utf8(t->name)))
+	if (named && (!t->name || !pt_text_is_utf8(t->name)))
 		return pt_fail(EINVAL, "a tensor's name is not UTF-8, which %s files need; read the tensor by itself", pt_format_name(format));
 	if (format == PT_FORMAT_SAFETENSORS && strcmp(t->name, "__metadata__") == 0)
 		return pt_fail(EINVAL, "safetensors reserves the name __metadata__; read the tensor as .pt");

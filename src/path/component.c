@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "path/internal.h"
 #include "path/path.h"
 
@@ -60,33 +61,6 @@ static bool reserved(const char *c)
 	       strcmp(c, ".") == 0 || strcmp(c, "..") == 0;
 }
 
-/* RFC 3629: no surrogates, nothing overlong, at most U+10FFFF. */
-size_t pt_path_utf8_length(const unsigned char *s)
-{
-	size_t n = s[0] < 0x80 ? 1 : s[0] < 0xc2 ? 0 : s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : s[0] < 0xf5 ? 4 : 0;
-
-	for (size_t i = 1; i < n; i++)
-		if ((s[i] & 0xc0) != 0x80)
-			return 0;
-	if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) || (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f))
-		return 0;
-	return n;
-}
-
-static bool utf8_valid(const char *text)
-{
-	const unsigned char *s = (const unsigned char *)text;
-
-	while (*s) {
-		size_t n = pt_path_utf8_length(s);
-
-		if (n == 0)
-			return false;
-		s += n;
-	}
-	return true;
-}
-
 static void put_hex(char out[3], unsigned char c)
 {
 	static const char digits[] = "0123456789ABCDEF";
@@ -104,7 +78,7 @@ int pt_path_component_encode(const char *component, char ret_name[PT_PATH_COMPON
 
 	if (*component == '\0')
 		return pt_fail(EINVAL, "a key component cannot be empty");
-	if (!utf8_valid(component))
+	if (!pt_text_is_utf8(component))
 		return pt_fail(EINVAL, "a key component must be valid UTF-8");
 	for (const char *c = component; *c; c++) {
 		bool escape = *c == '%' || first;

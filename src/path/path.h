@@ -53,9 +53,6 @@ int pt_path_classify(const char *name, struct pt_path_name *ret_name);
  * pt_path_classify would not take it, or as something else. */
 int pt_path_name_format(const struct pt_path_name *name, char ret_text[PT_PATH_COMPONENT_MAX + 1]);
 
-/* Bytes of the UTF-8 sequence at s, 0 when it is malformed. */
-size_t pt_path_utf8_length(const unsigned char *s);
-
 /* A key component to its one name in the tree. Reserved names get their first byte percent-encoded, % is always %25. -EINVAL: empty, or holds /;
  * -ENAMETOOLONG: over 255 bytes once encoded. */
 int pt_path_component_encode(const char *component, char ret_name[PT_PATH_COMPONENT_MAX + 1]);

@@ -5,6 +5,7 @@
 #include <strings.h>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "tensor/api_int.h"
 
 _Static_assert((int)PTIO_F4_E2M1 == (int)PT_DTYPE_F4_E2M1 && (int)PTIO_C128 == (int)PT_DTYPE_C128, "public dtypes are the internal ones");
@@ -62,42 +63,13 @@ void ptio_tensor_done(struct ptio_tensor *t)
 
 /* ---- keys ---- */
 
-static bool utf8_valid(const char *s)
-{
-	const uint8_t *p = (const uint8_t *)s;
-
-	while (*p) {
-		uint32_t c = *p++, more, least;
-
-		if (c < 0x80)
-			continue;
-		if (c >= 0xf0 && c < 0xf5) {
-			more = 3, least = 0x10000, c &= 7;
-		} else if (c >= 0xe0 && c < 0xf0) {
-			more = 2, least = 0x800, c &= 15;
-		} else if (c >= 0xc2 && c < 0xe0) {
-			more = 1, least = 0x80, c &= 31;
-		} else {
-			return false;
-		}
-		for (; more; more--, p++) {
-			if ((*p & 0xc0) != 0x80)
-				return false;
-			c = c << 6 | (*p & 0x3f);
-		}
-		if (c < least || c > 0x10ffff || (c >= 0xd800 && c < 0xe000))
-			return false;
-	}
-	return true;
-}
-
 int pt_api_key_check(const char *key)
 {
 	if (!key || !*key)
 		return pt_fail(EINVAL, "the key is empty: give the tensor a name");
 	if (strlen(key) > PT_KEY_MAX)
 		return pt_fail(EINVAL, "the key has %zu bytes: at most %d are allowed", strlen(key), PT_KEY_MAX);
-	if (!utf8_valid(key))
+	if (!pt_text_is_utf8(key))
 		return pt_fail(EINVAL, "the key is not UTF-8");
 	return 0;
 }

@@ -3,8 +3,10 @@
  * {"key", "dtype", "shape", "revision", "complete", "split",
  *  "scopes": [{"scope", "revision", "set", "written", "size", "dim", "split", "step", "dtype", "shape", "mtime_ns",
  *              "objects": [{"layout", "box": [[off, ext], ...], "bytes", "file", "xxh3", "hidden"}]}],
- *  "pending": [{"scope", "set", "written", "size", "dim", "step", "dtype", "shape", "updated_ns", "have": [rank, ...], "missing": [rank, ...]}]}
- * A split extent that nobody knows yet is null in "shape". */
+ *  "pending": [{"scope", "set", "written", "size", "dim", "step", "dtype", "shape", "created_ns", "updated_ns", "have": [rank, ...],
+ *               "missing": [rank, ...], "missing_count"}]}
+ * A split extent that nobody knows yet is null in "shape". "missing" is cut after MISSING_MAX ranks;
+ * "missing_count" counts them all. */
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -17,7 +19,7 @@
 
 #define MISSING_MAX 4096                /* ranks listed */
 
-static const char *written_name(enum pt_written written)
+const char *pt_written_name(enum pt_written written)
 {
 	switch (written) {
 	case PT_WRITTEN_FULL: return "full";
@@ -103,7 +105,7 @@ static json_t *set_json(const char *scope, const struct pt_id *set_id, enum pt_w
 
 	json_object_set_new(j, "scope", json_string(scope));
 	json_object_set_new(j, "set", id_json(set_id));
-	json_object_set_new(j, "written", json_string(written_name(written)));
+	json_object_set_new(j, "written", json_string(pt_written_name(written)));
 	json_object_set_new(j, "size", json_integer(size));
 	json_object_set_new(j, "dim", dim < 0 ? json_null() : json_integer(dim));
 	if (*step)
@@ -127,7 +129,7 @@ static json_t *revision_json(const struct pt_manifest *m)
 	return j;
 }
 
-static json_t *pending_json(const struct pt_pending *p)
+json_t *pt_pending_json(const struct pt_pending *p)
 {
 	json_t *j = set_json(p->scope, &p->set_id, p->written, p->set_size, p->set_dim, p->step, p->dtype);
 	json_t *have = json_array(), *missing = json_array();
@@ -143,9 +145,11 @@ static json_t *pending_json(const struct pt_pending *p)
 	for (rank = next; rank < p->set_size && json_array_size(missing) < MISSING_MAX; rank++)
 		json_array_append_new(missing, json_integer(rank));
 	json_object_set_new(j, "shape", shape_json(&p->shape, p->shape_known ? -1 : p->set_dim));
+	json_object_set_new(j, "created_ns", json_integer(p->created_ns));
 	json_object_set_new(j, "updated_ns", json_integer(p->updated_ns));
 	json_object_set_new(j, "have", have);
 	json_object_set_new(j, "missing", missing);
+	json_object_set_new(j, "missing_count", json_integer((json_int_t)p->set_size - (json_int_t)p->object_count));
 	return j;
 }
 
@@ -186,7 +190,7 @@ static json_t *known_json(const struct pt_known *k, const char *key, enum pt_spl
 	}
 	for (i = 0; i < k->pending_count; i++)
 		if (wanted(restrict_to, &k->pendings[i]->scope_axes))
-			json_array_append_new(pending, pending_json(k->pendings[i]));
+			json_array_append_new(pending, pt_pending_json(k->pendings[i]));
 	if (!newest && k->pending_count)
 		latest = k->pendings[0];
 	info = newest ? pt_dtype_info(newest->dtype) : latest ? pt_dtype_info(latest->dtype) : NULL;

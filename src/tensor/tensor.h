@@ -125,6 +125,10 @@ void pt_upload_free(struct pt_upload *u);                               /* drops
 /* ---- telling ---- */
 /* What is known of a key, as JSON text (`.ptio.json`): dtype, shape, revision, scopes, stored layouts, split rule, pending sets and what they miss. scope_or_layout: restrict to it; NULL: all. */
 int pt_tensor_info_json(struct pt_repo *repo, uint64_t node, const struct pt_request *restrict_to, struct pt_buf *ret_json);
+/* A pending set as that JSON has it (see tensor/info.c); NULL: no memory. The caller's. */
+struct json_t *pt_pending_json(const struct pt_pending *p);
+/* "full", "scope", "tp shard", "tp slice", "writer". */
+const char *pt_written_name(enum pt_written written);
 /* Is there anything of a tensor at this node? */
 int pt_tensor_exists(struct pt_repo *repo, uint64_t node, bool *ret_revision, bool *ret_pending);
 

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "path/path.h"
 #include "tree/rank_view.h"
 
@@ -171,7 +172,7 @@ static void quoted(struct pt_buf *out, const char *text)
 		n = run;
 		if (run)
 			continue;
-		n = *s < 0x80 ? 1 : pt_path_utf8_length(s);
+		n = *s < 0x80 ? 1 : pt_text_utf8_len((const char *)s);
 		if (*s == '"' || *s == '\\')
 			pt_buf_printf(out, "\\%c", *s);
 		else if (*s < 0x20)

@@ -60,6 +60,14 @@ def test_a_set_by_four_commands_commits_with_the_last(ptio, scratch):
     assert ptio("get", "w/full.bin").stdout == X.data
 
 
+def test_a_pending_set_of_a_size_beyond_listing_is_told_shortly(ptio, scratch):
+    put(ptio, scratch, X, "w/writer=1of65536,dim=1/full")
+    listed, = json.loads(ptio("pending", "--json").stdout)
+    assert listed["have"] == [1] and listed["missing"][:2] == [0, 2]
+    assert listed["missing_count"] == 65535 and len(listed["missing"]) < 10000
+    assert len(ptio("pending").stdout) < 1000
+
+
 def test_a_pending_set_can_be_dropped(ptio, scratch):
     put(ptio, scratch, X, "w/writer=0of4,dim=1/full")
     name = json.loads(ptio("pending", "--json").stdout)[0]["set"]
