@@ -132,8 +132,6 @@ int pt_fs_axis_inode(struct pt_fs *fs, struct pt_fs_inode *parent, const struct 
 	size_t len = strlen(parent->dir);
 	int rc;
 
-	if (parent->node == PT_NODE_ROOT && !pt_fs_alias_is(parent->dir))
-		return -ENOENT;
 	rc = pt_tree_dir_parse(parent->dir, &base);
 	if (rc == 0)
 		rc = pt_tree_dir_append(&base, n);
@@ -233,8 +231,6 @@ static int lookup(struct pt_fs *fs, struct pt_fs_inode *parent, const char *name
 	case PT_PATH_VIEW:
 		return lookup_view(fs, parent, name, tid, ret_inode);
 	case PT_PATH_INFO:
-		if (parent->node == PT_NODE_ROOT)
-			return -ENOENT;
 		return pt_fs_inode_get(fs, PT_FS_INFO, parent->node, parent->dir, PT_PATH_INFO_NAME, 0, ret_inode);
 	case PT_PATH_CONTROL:
 		if (parent != fs->root)

@@ -53,10 +53,7 @@ void pt_fs_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mod
 	atomic_fetch_add(&fs->counters.ops[PT_FS_OP_MKDIR], 1);
 	pt_fs_caller_made_dir(fs, fuse_req_ctx(req)->pid);
 	if (pt_path_classify(name, &n) == 0 && (n.kind == PT_PATH_AXIS || n.kind == PT_PATH_PARTITION)) {
-		if (dir->node == PT_NODE_ROOT)
-			rc = pt_fail(EINVAL, "%s at the top of the mount belongs to no key: make a directory for the key first", name);
-		else
-			rc = pt_fs_axis_inode(fs, dir, &n, name, &axis);
+		rc = pt_fs_axis_inode(fs, dir, &n, name, &axis);
 		if (rc == 0) {
 			atomic_store(&axis->made, true);
 			pt_fs_reply_entry(req, axis, NULL);

@@ -27,6 +27,9 @@ int pt_fs_upload_open(struct pt_fs *fs, uint64_t node, const char *dir, const ch
 		o.hint = *hint;
 	if (req.split == PT_SPLIT_UNSET)
 		req.split = fs->options->split;
+	rc = pt_models_plan_dim(fs->models, node, &req);
+	if (rc < 0)
+		return rc;
 	o.mode = attrs->mode;
 	o.uid = attrs->uid;
 	o.gid = attrs->gid;

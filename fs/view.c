@@ -53,6 +53,9 @@ int pt_fs_view_resolve(struct pt_fs *fs, uint64_t node, const char *dir, const c
 		r.format = fs->options->bare;
 	if (r.req.split == PT_SPLIT_UNSET)
 		r.req.split = fs->options->split;
+	/* A plan that cannot be read matters only where nothing else says the dimension. */
+	if (!pt_fs_alias_is(dir) && pt_models_plan_dim(fs->models, node, &r.req) < 0)
+		pt_fail_clear();
 	rc = pt_fs_alias_is(dir) ? pt_fs_alias_resolve(fs, node, dir, &r.req, n.name, &r.view) : pt_view_resolve(fs->repo, node, &r.req, &r.view);
 	if (rc == -EINVAL) {            /* must not fail the look-up: it may be written under this name */
 		r.rc = rc;

@@ -211,7 +211,7 @@ bool pt_known_defines_dim(const struct pt_known *k, const char *scope, int32_t d
 	return false;
 }
 
-static int complete_tp_dim(const struct dim_search *s, enum pt_target target, bool for_write, struct pt_axis *tp)
+static int complete_tp_dim(const struct dim_search *s, const struct pt_request *req, enum pt_target target, bool for_write, struct pt_axis *tp)
 {
 	int32_t dim = -1;
 	int pass;
@@ -226,6 +226,8 @@ static int complete_tp_dim(const struct dim_search *s, enum pt_target target, bo
 	}
 	if (dim == -2)
 		return pt_fail(EINVAL, "tp=%dof%d: sets split on several dimensions are there: say which with dim=", (int)tp->rank, (int)tp->size);
+	if (dim < 0 && req->has_plan_dim && (for_write || target == PT_TARGET_SHARD))
+		dim = req->plan_dim;
 	if (dim >= 0 || target == PT_TARGET_FULL || target == PT_TARGET_AS_STORED) {
 		tp->dim = dim;
 		return 0;
@@ -324,7 +326,7 @@ int pt_request_complete_known(const struct pt_known *k, const struct pt_request 
 			return pt_fail(EINVAL, "tp=%d: write tp=%dofN", (int)tp->rank, (int)tp->rank);
 		if (tp->dim >= 0)
 			continue;
-		rc = complete_tp_dim(&s, for_write ? PT_TARGET_FULL : r.target, for_write, tp);
+		rc = complete_tp_dim(&s, req, for_write ? PT_TARGET_FULL : r.target, for_write, tp);
 		if (rc)
 			return rc;
 		if (for_write && tp->dim < 0)

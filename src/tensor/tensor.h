@@ -22,6 +22,8 @@ struct pt_request {
 	bool has_partition;             /* writer=; never with a layout */
 	struct pt_partition partition;
 	enum pt_split split;            /* UNSET: the key's rule, else balanced */
+	bool has_plan_dim;              /* a plan names the tp dimension: counts where the path and what is stored do not */
+	int32_t plan_dim;
 	char step[PT_STEP_MAX + 1];
 	uint32_t axis_count;            /* the caller's order of axes, for obj headers; 0: canonical order */
 	struct pt_axis axis[PT_AXIS_KINDS];

@@ -123,7 +123,7 @@ static int open_upload(struct pt_upload *u, const struct pt_request *req)
 		u->split = PT_SPLIT_BALANCED;
 	pt_layout_scope(&u->req.layout, &u->scope_axes);
 	pt_layout_format(&u->scope_axes, u->scope);
-	u->dim_defaulted = dim_is_missing(req) && (u->req.has_partition || !pt_known_defines_dim(&k, u->scope, u->cut.dim));
+	u->dim_defaulted = dim_is_missing(req) && (u->req.has_partition || !(req->has_plan_dim || pt_known_defines_dim(&k, u->scope, u->cut.dim)));
 	if (u->options.put && pt_known_manifest(&k, u->scope))
 		rc = pt_fail(EEXIST, "%s%sa revision is stored already: put only makes new ones; upsert (ptio put without -n) replaces it", u->scope, *u->scope ? ": " : "");
 out:

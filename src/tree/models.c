@@ -417,6 +417,37 @@ int pt_models_dir(struct pt_models *m, uint64_t node, struct pt_model_dir **ret_
 	return rc;
 }
 
+int pt_models_plan_dim(struct pt_models *m, uint64_t key_node, struct pt_request *req)
+{
+	const struct pt_axis *tp = pt_layout_find(&req->layout, PT_AXIS_TP);
+	struct pt_model_dir *d = NULL;
+	struct pt_node key, plan;
+	int32_t dim = -1;
+	int rc;
+
+	if (!tp || tp->dim >= 0 || key_node == PT_NODE_ROOT)
+		return 0;
+	rc = pt_node_get(m->repo, key_node, &key);
+	if (rc < 0)
+		return rc;
+	rc = pt_node_lookup(m->repo, key.parent, PLAN_NAME, &plan);
+	if (!rc) {
+		pt_node_done(&plan);
+		rc = pt_models_dir(m, key.parent, &d);
+	}
+	if (!rc && d->plan_error)
+		rc = pt_fail(EINVAL, "%s", d->plan_error);
+	else if (!rc)
+		dim = pt_tp_plan_dim(d->plan, key.name);
+	pt_model_dir_unref(d);
+	pt_node_done(&key);
+	if (rc < 0)
+		return rc == -ENOENT ? 0 : rc;
+	req->has_plan_dim = dim >= 0;
+	req->plan_dim = dim;
+	return 0;
+}
+
 const struct pt_model_alias *pt_model_dir_find(const struct pt_model_dir *d, const char *name)
 {
 	uint32_t lo = 0, hi = d->alias_count;

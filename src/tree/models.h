@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "tensor/tensor.h"
 #include "tree/container.h"
 #include "tree/tp_plan.h"
 
@@ -44,6 +45,9 @@ void pt_models_free(struct pt_models *models);
 int pt_models_container(struct pt_models *models, const struct pt_node *node, struct pt_container **ret_c);
 /* The index of a directory; one without containers has none of everything. */
 int pt_models_dir(struct pt_models *models, uint64_t node, struct pt_model_dir **ret_dir);
+/* The tp dimension that the tp_plan.json beside a key's directory names for it, for requests that leave it out: fills has_plan_dim. Nothing without such a plan.
+ * -EINVAL: the plan cannot be read. */
+int pt_models_plan_dim(struct pt_models *models, uint64_t key_node, struct pt_request *req);
 void pt_model_dir_unref(struct pt_model_dir *dir);                      /* NULL is fine */
 /* NULL: no tensor of that name, or (withheld) none that resolves. */
 const struct pt_model_alias *pt_model_dir_find(const struct pt_model_dir *dir, const char *name);

@@ -195,28 +195,58 @@ static bool scale_of(const char *name, size_t len, char *ret_weight, size_t room
 	return false;
 }
 
-static void plain_rule(const struct pt_tp_plan *plan, const char *name, const struct pt_shape *shape, struct pt_tp_rule *ret)
+static bool is_bias(const char *name)
 {
-	size_t len = strlen(name), i;
-	bool bias = ends_with(name, len, ".bias") || strcmp(name, "bias") == 0;
-	const char *dot = strrchr(name, '.');
-	char module[1025];
+	return ends_with(name, strlen(name), ".bias") || strcmp(name, "bias") == 0;
+}
 
-	module[0] = '\0';
-	if (dot && (size_t)(dot - name) < sizeof(module)) {
-		memcpy(module, name, (size_t)(dot - name));
-		module[dot - name] = '\0';
+/* The name without its last component; "" when there is none. */
+static void module_of(const char *name, char *ret_module, size_t room)
+{
+	const char *dot = strrchr(name, '.');
+
+	ret_module[0] = '\0';
+	if (dot && (size_t)(dot - name) < room) {
+		memcpy(ret_module, name, (size_t)(dot - name));
+		ret_module[dot - name] = '\0';
 	}
+}
+
+/* False: no glob of the plan fits. */
+static bool own_rule(const struct pt_tp_plan *plan, const char *name, const char *module, struct pt_tp_rule *ret)
+{
+	size_t i;
+
 	for (i = 0; plan && i < plan->count; i++) {
 		const struct rule *r = &plan->rules[i];
 
 		if (!pt_tp_glob(r->glob, name) && (!module[0] || !pt_tp_glob(r->glob, module)))
 			continue;
 		/* A glob that names the bias itself means it. */
-		apply(r->term, r->dim, bias && !ends_with(r->glob, strlen(r->glob), "bias"), r->why, ret);
-		return;
+		apply(r->term, r->dim, is_bias(name) && !ends_with(r->glob, strlen(r->glob), "bias"), r->why, ret);
+		return true;
 	}
-	pt_tp_builtin(name, module, bias, shape, ret);
+	return false;
+}
+
+static void plain_rule(const struct pt_tp_plan *plan, const char *name, const struct pt_shape *shape, struct pt_tp_rule *ret)
+{
+	char module[1025];
+
+	module_of(name, module, sizeof(module));
+	if (!own_rule(plan, name, module, ret))
+		pt_tp_builtin(name, module, is_bias(name), shape, ret);
+}
+
+int32_t pt_tp_plan_dim(const struct pt_tp_plan *plan, const char *name)
+{
+	struct pt_tp_rule rule;
+	char module[1025], weight[1025];
+
+	module_of(name, module, sizeof(module));
+	if (strlen(name) < sizeof(weight) && scale_of(name, strlen(name), weight, sizeof(weight)))
+		return -1;
+	return own_rule(plan, name, module, &rule) && rule.dim >= 0 ? rule.dim : -1;
 }
 
 void pt_tp_plan_rule(const struct pt_tp_plan *plan, const char *name, const struct pt_shape *shape, struct pt_tp_rule *ret)

@@ -31,6 +31,8 @@ int pt_tp_plan_parse(const char *json, size_t len, struct pt_tp_plan **ret_plan)
 void pt_tp_plan_free(struct pt_tp_plan *plan);                          /* NULL is fine */
 /* plan: NULL for the built-in one alone. name, shape: of the tensor. Always answers; a dim beyond the shape is the caller's to report. */
 void pt_tp_plan_rule(const struct pt_tp_plan *plan, const char *name, const struct pt_shape *shape, struct pt_tp_rule *ret_rule);
+/* The dimension that the plan itself names for it. -1: it names none, has the tensor replicated, or the name is that of a scale. */
+int32_t pt_tp_plan_dim(const struct pt_tp_plan *plan, const char *name);
 
 /* The part of a scale that belongs to a part [off, off+ext) of its weight's dimension `dim`: on block boundaries. Scales of one element, or one along this dimension,
  * are whole. -EINVAL with a sentence: the cut is inside a block, or the shapes have nothing to do with each other. */

@@ -7,6 +7,8 @@ import safetensors.torch
 import shutil
 import torch
 
+REFUSED = (OSError, RuntimeError)       # torch has errors of its own for files that it cannot open or write
+
 
 def joined(parts, whole):
     """The parts of one tensor put together, and the dimension that they were cut on (None: each is the whole)."""
@@ -95,3 +97,56 @@ def test_a_state_dict_of_views_is_resharded(mnt):
     parts = [torch.load(d / f"tp={r}of3" / "sd.pt") for r in range(3)]
     assert torch.equal(torch.cat([p["t"] for p in parts], 1), x.t())
     assert torch.equal(torch.cat([p["r"] for p in parts], 1), x[1:3])
+
+
+def test_rank_views_at_the_top_of_the_mount(mnt):
+    x = torch.arange(32.0).reshape(8, 4)
+    sd = {"model.layers.0.self_attn.q_proj.weight": x, "model.norm.weight": torch.ones(4)}
+    safetensors.torch.save_file(sd, mnt / "model.safetensors")
+    (mnt / "config.json").write_text("{}")
+    assert not [n for n in os.listdir(mnt.point) if n.startswith("tp=")]
+    for r in range(2):
+        view = mnt / f"tp={r}of2"
+        assert sorted(os.listdir(view)) == ["config.json", "model.safetensors"] and (view / "config.json").read_text() == "{}"
+        got = safetensors.torch.load_file(view / "model.safetensors")
+        assert torch.equal(got["model.layers.0.self_attn.q_proj.weight"], x[4 * r : 4 * r + 4]) and torch.equal(got["model.norm.weight"], torch.ones(4))
+        assert set(safetensors.torch.load_file(view / ".all.safetensors")) == set(sd)
+    assert json.loads((mnt / ".ptio.json").read_text())["directory_complete"]
+    # The top is no tensor, and cannot become one.
+    for name in ("shard", "full"):
+        assert not os.path.exists(mnt / "tp=0of2" / name)
+        with pytest.raises(REFUSED):
+            torch.save(x, mnt / "tp=0of2" / name)
+    # State dicts of ranks go there as into any directory.
+    for r in range(2):
+        torch.save({"lm_head.weight": torch.full((2, 2), float(r))}, mnt / f"tp={r}of2" / "head.pt")
+    assert torch.load(mnt / "head.pt")["lm_head.weight"].tolist() == [[0, 0], [0, 0], [1, 1], [1, 1]]
+
+
+def test_a_plan_beside_a_key_names_the_dimension_that_a_path_leaves_out(mnt):
+    d = mnt.key("m")
+    x = torch.arange(48.0).reshape(6, 8)
+    mnt.key("m/a")
+    mnt.key("m/q_proj")
+    torch.save(x, d / "a" / "full")
+    torch.save(x, d / "q_proj" / "full")
+    with pytest.raises(OSError):
+        torch.load(d / "a" / "tp=1of2" / "shard")
+    (d / "tp_plan.json").write_text(json.dumps({"a": "rowwise", "w": "dim=1"}))
+    assert torch.equal(torch.load(d / "a" / "tp=1of2" / "shard"), x[:, 4:])
+    # The names that ptio knows by itself are no plan: a reader of a key states the dimension, or the plan does.
+    with pytest.raises(OSError):
+        torch.load(d / "q_proj" / "tp=1of2" / "shard")
+    # Written shards, and slices of whole tensors, are those of the plan.
+    for name, view, parts in (("w", "shard", (x[:, :4].clone(), x[:, 4:].clone())), ("a", "full", (x + 1, x + 1))):
+        for r in range(2):
+            torch.save(parts[r], mnt.key(f"m/{name}") / f"tp={r}of2" / view)
+    assert torch.equal(torch.load(d / "w" / "full"), x) and torch.equal(torch.load(d / "a" / "full"), x + 1)
+    assert sorted(os.listdir(d / "w")) == ["tp=0of2,dim=1", "tp=1of2,dim=1"]
+    # What is stored comes first.
+    (d / "tp_plan.json").write_text(json.dumps({"a": "dim=0", "w": "dim=0"}))
+    assert torch.equal(torch.load(d / "w" / "tp=1of2" / "shard"), x[:, 4:])
+    (d / "tp_plan.json").write_text("{")
+    with pytest.raises(REFUSED):
+        torch.save(x, mnt.key("m/new") / "tp=0of2" / "shard")
+    assert "tp_plan.json" in mnt.errors()
