@@ -94,6 +94,7 @@ static int metrics(struct pt_fs *fs, struct pt_buf *out)
 {
 	const struct pt_fs_counters *c = &fs->counters;
 	struct pt_repo_counters r;
+	struct pt_meta_counters index;
 	int i;
 
 	pt_repo_counters(fs->repo, &r);
@@ -111,6 +112,9 @@ static int metrics(struct pt_fs *fs, struct pt_buf *out)
 	metric(out, "fs_open_files", "gauge", "Ordinary files open.", atomic_load(&c->open_files));
 	pt_fs_cached_text(fs, metric, out);
 	pt_fs_transport_text(fs, metric, out);
+	pt_meta_counters(&fs->store->meta, &index);
+	metric(out, "index_queries_total", "counter", "Questions that the index was asked.", index.queries);
+	metric(out, "index_hits_total", "counter", "Those that were answered from memory, since nothing had been committed.", index.hits);
 	metric(out, "store_reads_total", "counter", "Reads of object ranges.", r.reads);
 	metric(out, "store_read_bytes_asked_total", "counter", "Payload bytes asked for.", r.read_bytes_asked);
 	metric(out, "store_read_bytes_moved_total", "counter", "Payload bytes read from the store.", r.read_bytes_moved);
@@ -217,7 +221,7 @@ int pt_fs_info_text(struct pt_fs *fs, struct pt_fs_inode *inode, struct pt_buf *
 	int rc;
 
 	/* Asked before: what changes meanwhile makes the next caller look again. */
-	rc = pt_meta_watch(&fs->store->meta, 0, 0, &version);
+	rc = pt_meta_version(&fs->store->meta, &version);
 	if (rc < 0)
 		return rc;
 	pthread_mutex_lock(&inode->lock);

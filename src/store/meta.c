@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "store/meta_cache.h"
 
 static int check_key(size_t len)
 {
@@ -28,25 +29,95 @@ void pt_meta_close(struct pt_meta *m)
 	if (!m || !m->ops)
 		return;
 	m->ops->close(m->h);
+	pt_meta_cache_free(m->cache);
+	m->cache = NULL;
 	m->ops = NULL;
 	m->h = NULL;
+}
+
+int pt_meta_cache_on(struct pt_meta *m)
+{
+	return m->ops->mark && !m->cache ? pt_meta_cache_create(PT_META_CACHE_BYTES, &m->cache) : 0;
+}
+
+static void count(uint64_t *counter)
+{
+	__atomic_add_fetch(counter, 1, __ATOMIC_RELAXED);
+}
+
+void pt_meta_counters(struct pt_meta *m, struct pt_meta_counters *ret_counters)
+{
+	ret_counters->queries = __atomic_load_n(&m->counters.queries, __ATOMIC_RELAXED);
+	ret_counters->hits = __atomic_load_n(&m->counters.hits, __ATOMIC_RELAXED);
+}
+
+static bool mark_of(struct pt_meta *m, struct pt_meta_mark *ret_mark)
+{
+	return m->cache && m->ops->mark(m->h, ret_mark);
+}
+
+/* Nothing was committed since the mark was taken. */
+static bool mark_holds(struct pt_meta *m, const struct pt_meta_mark *mark)
+{
+	struct pt_meta_mark now;
+
+	return m->ops->mark(m->h, &now) && memcmp(&now, mark, sizeof(now)) == 0;
+}
+
+static int get_from_engine(struct pt_meta *m, const struct pt_meta_key *key, struct pt_buf *ret_value, uint64_t *ret_version)
+{
+	struct pt_wait w;
+
+	count(&m->counters.queries);
+	pt_wait_init(&w);
+	m->ops->get(m->h, key, ret_value, ret_version, &w.done);
+	return pt_wait_finish(&w);
+}
+
+/* What the cache has of a record: 1; 0: nothing; -ENOMEM. */
+static int get_from_cache(struct pt_meta *m, const struct pt_meta_mark *mark, const struct pt_meta_key *key, struct pt_buf *ret_value, uint64_t *ret_version)
+{
+	struct pt_meta_cached *e = pt_meta_cache_find(m->cache, mark, false, key->data, key->len);
+	struct pt_buf copy = PT_BUF_INIT;
+
+	if (!e)
+		return 0;
+	count(&m->counters.hits);
+	*ret_version = e->version;
+	if (ret_value && e->version) {
+		copy = *ret_value;
+		pt_buf_reset(&copy);
+		pt_buf_append(&copy, pt_meta_cached_value(e), e->value_len);
+		*ret_value = copy;
+	}
+	pt_meta_cached_unref(e);
+	return pt_buf_failed(&copy) ? pt_fail_nomem() : 1;
 }
 
 int pt_meta_get(struct pt_meta *m, const void *key, size_t key_len, struct pt_buf *ret_value, uint64_t *ret_version)
 {
 	struct pt_meta_key k = { key, key_len };
+	struct pt_meta_mark mark;
 	uint64_t version = 0;
-	struct pt_wait w;
+	bool marked;
 	int rc = check_key(key_len);
 
 	if (rc < 0)
 		return rc;
-	pt_wait_init(&w);
-	m->ops->get(m->h, &k, ret_value, &version, &w.done);
-	rc = pt_wait_finish(&w);
-	if (rc == 0 && ret_version)
+	marked = mark_of(m, &mark);
+	rc = marked ? get_from_cache(m, &mark, &k, ret_value, &version) : 0;
+	if (rc < 0)
+		return rc;
+	if (rc == 0) {
+		rc = get_from_engine(m, &k, ret_value, &version);
+		if (rc < 0)
+			return rc;
+		if (marked && (ret_value || !version) && mark_holds(m, &mark))
+			pt_meta_cache_add(m->cache, &mark, false, key, key_len, version ? ret_value->data : NULL, version ? ret_value->len : 0, version);
+	}
+	if (ret_version)
 		*ret_version = version;
-	return rc;
+	return 0;
 }
 
 int pt_meta_scan(struct pt_meta *m, const void *start, size_t start_len, const void *end, size_t end_len, uint64_t limit,
@@ -58,12 +129,13 @@ int pt_meta_scan(struct pt_meta *m, const void *start, size_t start_len, const v
 
 	if (start_len > PT_META_KEY_MAX || end_len > PT_META_KEY_MAX)
 		return check_key(start_len > end_len ? start_len : end_len);
+	count(&m->counters.queries);
 	pt_wait_init(&w);
 	m->ops->scan(m->h, &s, &e, limit, fn, ctx, &w.done);
 	return pt_wait_finish(&w);
 }
 
-int pt_meta_scan_prefix(struct pt_meta *m, const void *prefix, size_t prefix_len, uint64_t limit, pt_meta_scan_fn *fn, void *ctx)
+static int scan_prefix(struct pt_meta *m, const void *prefix, size_t prefix_len, uint64_t limit, pt_meta_scan_fn *fn, void *ctx)
 {
 	uint8_t end[PT_META_KEY_MAX];
 	size_t end_len = prefix_len;
@@ -78,6 +150,52 @@ int pt_meta_scan_prefix(struct pt_meta *m, const void *prefix, size_t prefix_len
 	if (end_len)
 		end[end_len - 1]++;
 	return pt_meta_scan(m, prefix, prefix_len, end, end_len, limit, fn, ctx);
+}
+
+/* A scan whose rows are kept while they pass, until they are too many. */
+struct keeping {
+	pt_meta_scan_fn *fn;
+	void *ctx;
+	struct pt_buf rows;
+	bool broken;                    /* stopped, or too long */
+};
+
+static int keep_row(void *ctx, const void *key, size_t key_len, const void *value, size_t value_len, uint64_t version)
+{
+	struct keeping *k = ctx;
+	int rc;
+
+	if (!k->broken && k->rows.len + key_len + value_len <= PT_META_CACHE_ENTRY)
+		pt_meta_rows_add(&k->rows, key, key_len, value, value_len, version);
+	else
+		k->broken = true;
+	rc = k->fn(k->ctx, key, key_len, value, value_len, version);
+	if (rc)
+		k->broken = true;
+	return rc;
+}
+
+int pt_meta_scan_prefix(struct pt_meta *m, const void *prefix, size_t prefix_len, uint64_t limit, pt_meta_scan_fn *fn, void *ctx)
+{
+	struct keeping k = { .fn = fn, .ctx = ctx };
+	struct pt_meta_cached *e;
+	struct pt_meta_mark mark;
+	int rc;
+
+	if (limit || !mark_of(m, &mark))
+		return scan_prefix(m, prefix, prefix_len, limit, fn, ctx);
+	e = pt_meta_cache_find(m->cache, &mark, true, prefix, prefix_len);
+	if (e) {
+		count(&m->counters.hits);
+		rc = pt_meta_rows_play(pt_meta_cached_value(e), e->value_len, fn, ctx);
+		pt_meta_cached_unref(e);
+		return rc;
+	}
+	rc = scan_prefix(m, prefix, prefix_len, 0, keep_row, &k);
+	if (rc == 0 && !k.broken && !pt_buf_failed(&k.rows) && mark_holds(m, &mark))
+		pt_meta_cache_add(m->cache, &mark, true, prefix, prefix_len, k.rows.data, k.rows.len, 0);
+	pt_buf_done(&k.rows);
+	return rc;
 }
 
 static int check_batch(const struct pt_meta_op *ops, size_t count)
@@ -104,6 +222,21 @@ static int check_batch(const struct pt_meta_op *ops, size_t count)
 	return 0;
 }
 
+/* What was read before stays, if nobody else has committed meanwhile; the version that the store has by now tells. */
+static void cache_after(struct pt_meta *m, const struct pt_meta_op *ops, size_t count, uint64_t committed)
+{
+	struct pt_meta_mark mark;
+	uint64_t highest = 0;
+	struct pt_wait w;
+
+	if (!m->ops->mark(m->h, &mark))
+		return;
+	pt_wait_init(&w);
+	m->ops->watch(m->h, 0, 0, &highest, &w.done);
+	if (pt_wait_finish(&w) == 0 && mark_holds(m, &mark))
+		pt_meta_cache_advance(m->cache, &mark, highest, ops, count, committed);
+}
+
 int pt_meta_commit(struct pt_meta *m, const struct pt_meta_op *ops, size_t count, uint64_t *ret_version)
 {
 	uint64_t version = 0;
@@ -117,9 +250,34 @@ int pt_meta_commit(struct pt_meta *m, const struct pt_meta_op *ops, size_t count
 	pt_wait_init(&w);
 	m->ops->commit(m->h, ops, count, &version, &w.done);
 	rc = pt_wait_finish(&w);
-	if (rc == 0 && ret_version)
+	if (rc < 0)
+		return rc;
+	if (m->cache)
+		cache_after(m, ops, count, version);
+	if (ret_version)
 		*ret_version = version;
-	return rc;
+	return 0;
+}
+
+int pt_meta_version(struct pt_meta *m, uint64_t *ret_version)
+{
+	struct pt_meta_mark mark;
+	bool marked = mark_of(m, &mark);
+	uint64_t version = marked ? pt_meta_cache_highest(m->cache, &mark) : 0;
+	int rc;
+
+	if (version) {
+		count(&m->counters.hits);
+	} else {
+		count(&m->counters.queries);
+		rc = pt_meta_watch(m, 0, 0, &version);
+		if (rc < 0)
+			return rc;
+		if (marked && mark_holds(m, &mark))
+			pt_meta_cache_advance(m->cache, &mark, version, NULL, 0, 0);
+	}
+	*ret_version = version;
+	return 0;
 }
 
 int pt_meta_watch(struct pt_meta *m, uint64_t seen, int64_t timeout_ns, uint64_t *ret_version)

@@ -39,9 +39,20 @@ struct pt_meta_op {
 	size_t value_len;
 };
 
+/* Of the checked forms, since the engine was opened. */
+struct pt_meta_counters {
+	uint64_t queries;               /* gets, scans and questions for the version that went to the engine */
+	uint64_t hits;                  /* those that were answered from memory */
+};
+
 struct pt_meta_space {
 	uint64_t used_bytes;
 	uint64_t free_bytes;
+};
+
+/* Where an index is in its history: equal marks mean that no batch has been committed between. Opaque. */
+struct pt_meta_mark {
+	uint64_t word[6];
 };
 
 /* Scan callback: return 0 to go on, 1 to stop, -errno to fail. Bytes are valid during the call. It may call the engine:
@@ -69,12 +80,19 @@ struct pt_meta_ops {
 	void (*sync)(void *h, struct pt_done *done);
 	/* A consistent copy of the whole index to a new file (SQLite's online backup); -EOPNOTSUPP where there is none. */
 	void (*snapshot)(void *h, const char *path, struct pt_done *done);
+	/* The mark now, whoever has committed, without waiting and without a system call; false: not to be had at this moment. A batch changes it before its
+	 * commit completes. NULL: the engine has none. */
+	bool (*mark)(void *h, struct pt_meta_mark *ret_mark);
 };
+
+struct pt_meta_cache;
 
 struct pt_meta {
 	const struct pt_meta_ops *ops;
 	void *h;
 	bool read_only;                 /* the checked forms refuse changes: -EROFS */
+	struct pt_meta_cache *cache;    /* of gets and scans of a prefix, or NULL (pt_meta_cache_on) */
+	struct pt_meta_counters counters;       /* each field by an atomic add */
 };
 
 /* Engines. */
@@ -90,6 +108,11 @@ int pt_meta_scan(struct pt_meta *m, const void *start, size_t start_len, const v
 /* All keys with this prefix. */
 int pt_meta_scan_prefix(struct pt_meta *m, const void *prefix, size_t prefix_len, uint64_t limit, pt_meta_scan_fn *fn, void *ctx);
 int pt_meta_commit(struct pt_meta *m, const struct pt_meta_op *ops, size_t count, uint64_t *ret_version);
+/* From now on answers are kept in memory where the engine has marks; nothing else changes. Before other threads use it. -ENOMEM. */
+int pt_meta_cache_on(struct pt_meta *m);
+void pt_meta_counters(struct pt_meta *m, struct pt_meta_counters *ret_counters);
+/* The highest version now. */
+int pt_meta_version(struct pt_meta *m, uint64_t *ret_version);
 int pt_meta_watch(struct pt_meta *m, uint64_t seen, int64_t timeout_ns, uint64_t *ret_version);
 int pt_meta_space(struct pt_meta *m, struct pt_meta_space *ret_space);
 int pt_meta_sync(struct pt_meta *m);

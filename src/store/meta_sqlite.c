@@ -20,8 +20,10 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/io.h"
+#include "store/meta_cache.h"
 #include "store/sqlite_conn.h"
 #include "store/sqlite_file.h"
+#include "store/sqlite_vfs.h"
 
 #define POOL_KEPT 16                            /* idle reading connections kept open */
 #define RESERVE_EVERY 64                        /* batches from one try to the next to keep space again */
@@ -41,7 +43,8 @@ struct sqlite_meta {
 	unsigned int pooled;
 	pthread_mutex_t watch_lock;             /* highest */
 	pthread_cond_t watch_cond;
-	uint64_t highest;                       /* version of the last commit in this process */
+	uint64_t highest;                       /* version of the last commit in this process; set atomically, too */
+	const uint64_t volatile *log_header;    /* files that can change: twice the log's header, in memory that all processes share */
 };
 
 static int check_process(const struct sqlite_meta *m)
@@ -203,30 +206,8 @@ static int row_keep(void *ctx, const void *key, size_t key_len, const void *valu
 {
 	struct pt_buf *rows = ctx;
 
-	pt_buf_append_le32(rows, (uint32_t)key_len);
-	pt_buf_append_le64(rows, value_len);
-	pt_buf_append_le64(rows, version);
-	pt_buf_append(rows, key, key_len);
-	pt_buf_append(rows, value, value_len);
+	pt_meta_rows_add(rows, key, key_len, value, value_len, version);
 	return pt_buf_failed(rows) ? pt_fail_nomem() : 0;
-}
-
-static int rows_replay(const struct pt_buf *rows, pt_meta_scan_fn *fn, void *ctx)
-{
-	struct pt_reader r;
-	int rc = 0;
-
-	pt_reader_init(&r, rows->data, rows->len);
-	while (rc == 0 && pt_reader_left(&r)) {
-		size_t key_len = pt_reader_le32(&r);
-		size_t value_len = (size_t)pt_reader_le64(&r);
-		uint64_t version = pt_reader_le64(&r);
-		const void *key = pt_reader_bytes(&r, key_len);
-		const void *value = pt_reader_bytes(&r, value_len);
-
-		rc = fn(ctx, key, key_len, value, value_len, version);
-	}
-	return rc < 0 ? rc : 0;
 }
 
 static int scan_on(struct pt_sqlite_conn *c, const struct pt_meta_key *start, const struct pt_meta_key *end, uint64_t limit,
@@ -276,7 +257,7 @@ static void sqlite_scan(void *h, const struct pt_meta_key *start, const struct p
 		reader_give(m, c);
 	}
 	if (rc == 0 && m->mode == PT_SQLITE_MEMORY)
-		rc = rows_replay(&rows, fn, ctx);
+		rc = pt_meta_rows_play(rows.data, rows.len, fn, ctx);
 	pt_buf_done(&rows);
 	pt_done_call(done, rc);
 }
@@ -441,7 +422,7 @@ static void sqlite_commit(void *h, const struct pt_meta_op *ops, size_t count, u
 		*ret_version = version;
 		pthread_mutex_lock(&m->watch_lock);
 		if (version > m->highest) {
-			m->highest = version;
+			__atomic_store_n(&m->highest, version, __ATOMIC_RELEASE);
 			pthread_cond_broadcast(&m->watch_cond);
 		}
 		pthread_mutex_unlock(&m->watch_lock);
@@ -459,6 +440,33 @@ static int highest_now(struct sqlite_meta *m, uint64_t *ret_version)
 		reader_give(m, c);
 	}
 	return rc;
+}
+
+/* The header of SQLite's log ("WAL-Index Information": counter of transactions, number of frames, salts, running checksums) is what SQLite itself compares to know
+ * whether somebody has committed. A writer puts the second copy before the first, so two equal copies read in order are one header. */
+static bool sqlite_mark(void *h, struct pt_meta_mark *ret_mark)
+{
+	struct sqlite_meta *m = h;
+	struct pt_meta_mark mark = { { 0 } };
+	const size_t words = sizeof(mark.word) / sizeof(mark.word[0]);
+	bool equal = true;
+	size_t i;
+
+	if (m->mode == PT_SQLITE_MEMORY) {
+		mark.word[0] = __atomic_load_n(&m->highest, __ATOMIC_ACQUIRE);
+	} else if (m->mode != PT_SQLITE_IMMUTABLE) {
+		if (!m->log_header)
+			return false;
+		for (i = 0; i < words; i++)
+			mark.word[i] = __atomic_load_n(&m->log_header[i], __ATOMIC_RELAXED);
+		__atomic_thread_fence(__ATOMIC_ACQUIRE);
+		for (i = 0; i < words; i++)
+			equal = __atomic_load_n(&m->log_header[words + i], __ATOMIC_RELAXED) == mark.word[i] && equal;
+		__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	}
+	if (equal)
+		*ret_mark = mark;
+	return equal;
 }
 
 static int64_t monotonic_ns(void)
@@ -569,6 +577,7 @@ static void sqlite_close(void *h)
 	.space = sqlite_space, \
 	.sync = sqlite_sync, \
 	.snapshot = sqlite_snapshot, \
+	.mark = sqlite_mark, \
 }
 
 static const struct pt_meta_ops file_ops = SQLITE_META_OPS(true);
@@ -583,6 +592,8 @@ static int writer_open(struct sqlite_meta *m)
 	if (rc < 0) {
 		pt_sqlite_conn_close(m->writer);
 		m->writer = NULL;
+	} else {
+		m->log_header = pt_sqlite_vfs_shm(m->writer->db);
 	}
 	return rc;
 }
@@ -622,9 +633,7 @@ int pt_meta_sqlite_open(const char *path, struct pt_meta *ret_meta)
 		goto fail;
 	if (m->mode == PT_SQLITE_OPEN)
 		m->released = !pt_sqlite_file_reserve(path);
-	ret_meta->ops = path ? &file_ops : &memory_ops;
-	ret_meta->h = m;
-	ret_meta->read_only = false;
+	*ret_meta = (struct pt_meta){ .ops = path ? &file_ops : &memory_ops, .h = m };
 	return 0;
 fail:
 	sqlite_close(m);

@@ -221,9 +221,7 @@ int pt_remote_open(const char *hosts, const struct pt_remote_options *o, struct 
 		}
 	}
 	r->engines = 2;
-	ret_meta->ops = &pt_remote_meta_ops[r->session.meta_durable];
-	ret_meta->h = r;
-	ret_meta->read_only = false;
+	*ret_meta = (struct pt_meta){ .ops = &pt_remote_meta_ops[r->session.meta_durable], .h = r };
 	ret_data->ops = &pt_remote_data_ops[r->session.data_durable];
 	ret_data->h = r;
 	ret_data->read_only = false;

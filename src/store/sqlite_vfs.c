@@ -14,6 +14,7 @@
 /* An index file: this, then the file of the VFS below. Other files (log, journal) are opened by the VFS below directly. */
 struct index_file {
 	sqlite3_file base;
+	void volatile *shm;             /* first region of the log's shared memory, or NULL */
 	sqlite3_file below[];
 };
 
@@ -126,7 +127,11 @@ static int file_device_characteristics(sqlite3_file *f)
 
 static int file_shm_map(sqlite3_file *f, int region, int bytes, int extend, void volatile **ret_addr)
 {
-	return below(f)->pMethods->xShmMap(below(f), region, bytes, extend, ret_addr);
+	int rc = below(f)->pMethods->xShmMap(below(f), region, bytes, extend, ret_addr);
+
+	if (rc == SQLITE_OK && region == 0)
+		((struct index_file *)f)->shm = *ret_addr;
+	return rc;
 }
 
 static int file_shm_lock(sqlite3_file *f, int off, int n, int flags)
@@ -141,6 +146,7 @@ static void file_shm_barrier(sqlite3_file *f)
 
 static int file_shm_unmap(sqlite3_file *f, int delete_it)
 {
+	((struct index_file *)f)->shm = NULL;
 	return below(f)->pMethods->xShmUnmap(below(f), delete_it);
 }
 
@@ -175,6 +181,7 @@ static int vfs_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *f, int fla
 	if (!(flags & SQLITE_OPEN_MAIN_DB))
 		return system_vfs->xOpen(system_vfs, name, f, flags, ret_flags);
 	f->pMethods = NULL;
+	((struct index_file *)f)->shm = NULL;
 	rc = system_vfs->xOpen(system_vfs, name, below(f), flags, ret_flags);
 	if (rc == SQLITE_OK)
 		f->pMethods = &index_methods;
@@ -271,4 +278,13 @@ int pt_sqlite_vfs_register(void)
 	if (register_rc != SQLITE_OK)
 		return pt_fail(ENOTSUP, "this build of SQLite cannot hold an index (it needs threads and a system VFS)");
 	return 0;
+}
+
+const void volatile *pt_sqlite_vfs_shm(sqlite3 *db)
+{
+	sqlite3_file *f = NULL;
+
+	if (sqlite3_file_control(db, "main", SQLITE_FCNTL_FILE_POINTER, &f) != SQLITE_OK || !f || f->pMethods != &index_methods)
+		return NULL;
+	return ((struct index_file *)f)->shm;
 }

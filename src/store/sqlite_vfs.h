@@ -8,11 +8,16 @@
 #ifndef PT_STORE_SQLITE_VFS_H
 #define PT_STORE_SQLITE_VFS_H
 
+#include <sqlite3.h>
+
 #define PT_SQLITE_PAGE 4096
 #define PT_SQLITE_RESERVE 8
 #define PT_SQLITE_VFS "ptio"
 
 /* Registers the VFS under PT_SQLITE_VFS, once a process; any thread. -ENOMEM, -ENOTSUP (SQLite without threads). */
 int pt_sqlite_vfs_register(void);
+
+/* The log's shared memory of an open index, where its header is; NULL when there is none (yet). Valid until this connection is closed. */
+const void volatile *pt_sqlite_vfs_shm(sqlite3 *db);
 
 #endif

@@ -311,6 +311,8 @@ int pt_store_open(const char *uri, const struct pt_store_options *options, struc
 		rc = pt_fault_meta_stack(&s->meta, faults);
 	if (rc == 0)
 		rc = pt_fault_data_stack(&s->data, faults);
+	if (rc == 0)
+		rc = pt_meta_cache_on(&s->meta);
 	if (rc < 0) {
 		pt_store_close(s);
 		return rc;

@@ -370,7 +370,7 @@ static int dir_once(struct pt_models *m, uint64_t node, struct pt_model_dir **re
 	int rc;
 
 	/* Asked before the scan: what changes meanwhile makes the next caller look again. */
-	rc = pt_meta_watch(&pt_repo_store(m->repo)->meta, 0, 0, &version);
+	rc = pt_meta_version(&pt_repo_store(m->repo)->meta, &version);
 	if (rc < 0)
 		return rc;
 	pthread_mutex_lock(&m->lock);

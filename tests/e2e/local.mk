@@ -13,6 +13,7 @@ EXTRA_DIST += \
 	tests/e2e/test_edges.py \
 	tests/e2e/test_formats.py \
 	tests/e2e/test_messages.py \
+	tests/e2e/test_metadata.py \
 	tests/e2e/test_remote.py \
 	tests/e2e/test_models_clients.py \
 	tests/e2e/test_models_files.py \

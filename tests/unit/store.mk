@@ -1,6 +1,7 @@
 # Unit tests of the store layer.
 store_tests = \
 	tests/unit/test_store_arena \
+	tests/unit/test_store_cache \
 	tests/unit/test_store_data \
 	tests/unit/test_store_fault \
 	tests/unit/test_store_full \
@@ -15,6 +16,10 @@ store_support = tests/unit/store_support.c tests/unit/store_support.h tests/unit
 tests_unit_test_store_arena_SOURCES = tests/unit/test_store_arena.c $(store_support)
 tests_unit_test_store_arena_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_store_arena_LDADD = $(UNIT_LIBS)
+
+tests_unit_test_store_cache_SOURCES = tests/unit/test_store_cache.c $(store_support)
+tests_unit_test_store_cache_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_store_cache_LDADD = $(UNIT_LIBS)
 
 tests_unit_test_store_data_SOURCES = tests/unit/test_store_data.c $(store_support)
 tests_unit_test_store_data_CPPFLAGS = $(UNIT_CPPFLAGS)

@@ -1,0 +1,278 @@
+/* store/meta_cache.c - see meta_cache.h. A hash table with a list from the most to the least recently used.
+ *
+ * Invariants: 1. an entry whose epoch is the cache's was read at the cache's mark; others are dead, and go when they are met or are oldest; 2. bytes is the sum of
+ * cost() over linked entries, at most limit; 3. refs counts the link and what callers hold. */
+#include "store/meta_cache.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/hash.h"
+
+#define BUCKETS_FIRST 256
+
+struct pt_meta_cache {
+	pthread_mutex_t lock;           /* all below, and the links of entries */
+	struct pt_meta_mark mark;       /* what entries of this epoch were read at */
+	uint64_t highest;               /* version at that mark, 0: not known */
+	uint64_t epoch;
+	uint64_t limit, bytes;
+	struct pt_meta_cached **bucket;
+	size_t bucket_count, entry_count;
+	struct pt_meta_cached *newest, *oldest;
+	uint64_t prefixes;              /* bit n: scans of a prefix of n bytes have been kept */
+};
+
+int pt_meta_cache_create(uint64_t limit, struct pt_meta_cache **ret_cache)
+{
+	struct pt_meta_cache *c = pt_calloc(1, sizeof(*c));
+
+	if (!c)
+		return pt_fail_nomem();
+	c->bucket = pt_calloc(BUCKETS_FIRST, sizeof(*c->bucket));
+	if (!c->bucket) {
+		free(c);
+		return pt_fail_nomem();
+	}
+	c->bucket_count = BUCKETS_FIRST;
+	c->limit = limit;
+	pthread_mutex_init(&c->lock, NULL);
+	*ret_cache = c;
+	return 0;
+}
+
+void pt_meta_cached_unref(struct pt_meta_cached *e)
+{
+	if (e && __atomic_sub_fetch(&e->refs, 1, __ATOMIC_ACQ_REL) == 0)
+		free(e);
+}
+
+static uint64_t cost(const struct pt_meta_cached *e)
+{
+	return sizeof(*e) + e->key_len + e->value_len + 2 * sizeof(void *);
+}
+
+static void age_unlink(struct pt_meta_cache *c, struct pt_meta_cached *e)
+{
+	*(e->newer ? &e->newer->older : &c->newest) = e->older;
+	*(e->older ? &e->older->newer : &c->oldest) = e->newer;
+}
+
+static void age_link(struct pt_meta_cache *c, struct pt_meta_cached *e)
+{
+	e->newer = NULL;
+	e->older = c->newest;
+	*(c->newest ? &c->newest->newer : &c->oldest) = e;
+	c->newest = e;
+}
+
+static void drop_locked(struct pt_meta_cache *c, struct pt_meta_cached *e)
+{
+	struct pt_meta_cached **at = &c->bucket[e->hash & (c->bucket_count - 1)];
+
+	while (*at != e)
+		at = &(*at)->hash_next;
+	*at = e->hash_next;
+	age_unlink(c, e);
+	c->bytes -= cost(e);
+	c->entry_count--;
+	pt_meta_cached_unref(e);
+}
+
+void pt_meta_cache_free(struct pt_meta_cache *c)
+{
+	if (!c)
+		return;
+	while (c->oldest)
+		drop_locked(c, c->oldest);
+	pthread_mutex_destroy(&c->lock);
+	free(c->bucket);
+	free(c);
+}
+
+static uint64_t hash_of(bool scan, const void *key, size_t key_len)
+{
+	uint64_t h = pt_hash64(key, key_len);
+
+	return scan ? (h ^ h >> 32) * 0x9e3779b97f4a7c15u : h;
+}
+
+static struct pt_meta_cached *find_locked(struct pt_meta_cache *c, uint64_t hash, bool scan, const void *key, size_t key_len)
+{
+	struct pt_meta_cached *e;
+
+	for (e = c->bucket[hash & (c->bucket_count - 1)]; e; e = e->hash_next)
+		if (e->hash == hash && e->scan == scan && e->key_len == key_len && memcmp(e->bytes, key, key_len) == 0)
+			return e;
+	return NULL;
+}
+
+static bool same(const struct pt_meta_mark *a, const struct pt_meta_mark *b)
+{
+	return memcmp(a, b, sizeof(*a)) == 0;
+}
+
+struct pt_meta_cached *pt_meta_cache_find(struct pt_meta_cache *c, const struct pt_meta_mark *mark, bool scan, const void *key, size_t key_len)
+{
+	uint64_t hash = hash_of(scan, key, key_len);
+	struct pt_meta_cached *e = NULL;
+
+	pthread_mutex_lock(&c->lock);
+	if (same(&c->mark, mark))
+		e = find_locked(c, hash, scan, key, key_len);
+	if (e && e->epoch != c->epoch) {
+		drop_locked(c, e);
+		e = NULL;
+	}
+	if (e) {
+		age_unlink(c, e);
+		age_link(c, e);
+		__atomic_add_fetch(&e->refs, 1, __ATOMIC_RELAXED);
+	}
+	pthread_mutex_unlock(&c->lock);
+	return e;
+}
+
+/* Everything is of another mark from now on. */
+static void begin_locked(struct pt_meta_cache *c, const struct pt_meta_mark *mark)
+{
+	if (same(&c->mark, mark))
+		return;
+	c->mark = *mark;
+	c->highest = 0;
+	c->epoch++;
+}
+
+static void grow_locked(struct pt_meta_cache *c)
+{
+	size_t count = c->bucket_count * 4, b;
+	struct pt_meta_cached **bucket, *e;
+
+	if (c->entry_count < c->bucket_count * 2)
+		return;
+	bucket = pt_calloc(count, sizeof(*bucket));
+	if (!bucket)
+		return;                 /* longer chains will do */
+	for (b = 0; b < c->bucket_count; b++)
+		while ((e = c->bucket[b])) {
+			c->bucket[b] = e->hash_next;
+			e->hash_next = bucket[e->hash & (count - 1)];
+			bucket[e->hash & (count - 1)] = e;
+		}
+	free(c->bucket);
+	c->bucket = bucket;
+	c->bucket_count = count;
+}
+
+void pt_meta_cache_add(struct pt_meta_cache *c, const struct pt_meta_mark *mark, bool scan, const void *key, size_t key_len, const void *value,
+		       size_t value_len, uint64_t version)
+{
+	struct pt_meta_cached *e, *old;
+
+	if (value_len > PT_META_CACHE_ENTRY || !key_len || (scan && key_len >= PT_META_CACHE_PREFIX))
+		return;
+	e = pt_malloc(sizeof(*e) + key_len + value_len);
+	if (!e)
+		return;
+	*e = (struct pt_meta_cached){ .hash = hash_of(scan, key, key_len), .refs = 1, .version = version, .key_len = (uint32_t)key_len,
+				      .value_len = (uint32_t)value_len, .scan = scan };
+	memcpy(e->bytes, key, key_len);
+	if (value_len)
+		memcpy(e->bytes + key_len, value, value_len);
+	pthread_mutex_lock(&c->lock);
+	begin_locked(c, mark);
+	old = find_locked(c, e->hash, scan, key, key_len);
+	if (old)
+		drop_locked(c, old);
+	while (c->oldest && c->bytes + cost(e) > c->limit)
+		drop_locked(c, c->oldest);
+	grow_locked(c);
+	e->epoch = c->epoch;
+	e->hash_next = c->bucket[e->hash & (c->bucket_count - 1)];
+	c->bucket[e->hash & (c->bucket_count - 1)] = e;
+	age_link(c, e);
+	c->bytes += cost(e);
+	c->entry_count++;
+	if (scan)
+		c->prefixes |= (uint64_t)1 << key_len;
+	pthread_mutex_unlock(&c->lock);
+}
+
+uint64_t pt_meta_cache_highest(struct pt_meta_cache *c, const struct pt_meta_mark *mark)
+{
+	uint64_t highest;
+
+	pthread_mutex_lock(&c->lock);
+	highest = same(&c->mark, mark) ? c->highest : 0;
+	pthread_mutex_unlock(&c->lock);
+	return highest;
+}
+
+static void forget_locked(struct pt_meta_cache *c, bool scan, const void *key, size_t key_len)
+{
+	struct pt_meta_cached *e = find_locked(c, hash_of(scan, key, key_len), scan, key, key_len);
+
+	if (e)
+		drop_locked(c, e);
+}
+
+static void forget_ops_locked(struct pt_meta_cache *c, const struct pt_meta_op *ops, size_t count)
+{
+	size_t i, n;
+
+	for (i = 0; i < count; i++) {
+		if (ops[i].kind == PT_META_COMPARE)
+			continue;
+		forget_locked(c, false, ops[i].key.data, ops[i].key.len);
+		for (n = 1; n <= ops[i].key.len && n < PT_META_CACHE_PREFIX; n++)
+			if (c->prefixes >> n & 1)
+				forget_locked(c, true, ops[i].key.data, n);
+	}
+}
+
+void pt_meta_cache_advance(struct pt_meta_cache *c, const struct pt_meta_mark *mark, uint64_t highest, const struct pt_meta_op *ops, size_t count,
+			   uint64_t committed)
+{
+	pthread_mutex_lock(&c->lock);
+	if (!same(&c->mark, mark)) {
+		/* The store went from the highest version that is known to the one just committed, and that was us. */
+		if (count && c->highest && c->highest + 1 == committed && highest == committed) {
+			forget_ops_locked(c, ops, count);
+			c->mark = *mark;
+		} else {
+			begin_locked(c, mark);
+		}
+	}
+	c->highest = highest;
+	pthread_mutex_unlock(&c->lock);
+}
+
+void pt_meta_rows_add(struct pt_buf *rows, const void *key, size_t key_len, const void *value, size_t value_len, uint64_t version)
+{
+	pt_buf_append_le32(rows, (uint32_t)key_len);
+	pt_buf_append_le64(rows, value_len);
+	pt_buf_append_le64(rows, version);
+	pt_buf_append(rows, key, key_len);
+	pt_buf_append(rows, value, value_len);
+}
+
+int pt_meta_rows_play(const void *rows, size_t len, pt_meta_scan_fn *fn, void *ctx)
+{
+	struct pt_reader r;
+	int rc = 0;
+
+	pt_reader_init(&r, rows, len);
+	while (rc == 0 && pt_reader_left(&r)) {
+		size_t key_len = pt_reader_le32(&r);
+		size_t value_len = (size_t)pt_reader_le64(&r);
+		uint64_t version = pt_reader_le64(&r);
+		const void *key = pt_reader_bytes(&r, key_len);
+		const void *value = pt_reader_bytes(&r, value_len);
+
+		rc = fn(ctx, key, key_len, value, value_len, version);
+	}
+	return rc < 0 ? rc : 0;
+}

@@ -1,0 +1,54 @@
+/* store/meta_cache.h - records and short scans of an index, kept in memory as long as nobody has committed anything.
+ *
+ * Works with engines that can tell at once whether a batch has been committed since (struct pt_meta_mark): what was read at one mark answers while the mark is the same,
+ * so nothing is ever stale, whichever process commits. A commit of this process drops only what it changes if it was the only one. Absent records are
+ * answers, too. Bounded; least recently used goes first. Thread-safe. Internal to meta.c. */
+#ifndef PT_STORE_META_CACHE_H
+#define PT_STORE_META_CACHE_H
+
+#include "store/meta.h"
+
+#define PT_META_CACHE_BYTES ((uint64_t)64 << 20)        /* of keys, values and what holds them */
+#define PT_META_CACHE_ENTRY (16u << 10)                 /* longer values and scans are not kept */
+#define PT_META_CACHE_PREFIX 64
+
+struct pt_meta_cache;
+
+int pt_meta_cache_create(uint64_t limit, struct pt_meta_cache **ret_cache);
+void pt_meta_cache_free(struct pt_meta_cache *cache);                  /* NULL is fine */
+
+/* What was read: a record's value, or a scan's rows as pt_meta_rows_add packs them. Immutable, counted. */
+struct pt_meta_cached {
+	struct pt_meta_cached *hash_next, *newer, *older;       /* cache's lock */
+	uint64_t epoch;                 /* the same */
+	uint64_t hash;
+	int refs;                       /* atomic */
+	uint64_t version;               /* records: 0 when absent */
+	uint32_t key_len, value_len;
+	bool scan;
+	uint8_t bytes[];                /* key (a scan's prefix), value */
+};
+
+static inline const uint8_t *pt_meta_cached_value(const struct pt_meta_cached *c)
+{
+	return c->bytes + c->key_len;
+}
+
+/* Found (a reference), or NULL. scan: the key is the prefix of a scan without a limit. */
+struct pt_meta_cached *pt_meta_cache_find(struct pt_meta_cache *cache, const struct pt_meta_mark *mark, bool scan, const void *key, size_t key_len);
+void pt_meta_cached_unref(struct pt_meta_cached *c);
+/* Keeps what was read while the mark was the same before and after. Prefixes are shorter than PT_META_CACHE_PREFIX. Without memory nothing is kept. */
+void pt_meta_cache_add(struct pt_meta_cache *cache, const struct pt_meta_mark *mark, bool scan, const void *key, size_t key_len, const void *value,
+		       size_t value_len, uint64_t version);
+/* The highest version at that mark; 0: not known. */
+uint64_t pt_meta_cache_highest(struct pt_meta_cache *cache, const struct pt_meta_mark *mark);
+/* `highest` was read while the mark was the same before and after. ops: what this process has just committed as version `committed`, or count 0. If it is
+ * the only batch since what the cache holds, the rest stays. */
+void pt_meta_cache_advance(struct pt_meta_cache *cache, const struct pt_meta_mark *mark, uint64_t highest, const struct pt_meta_op *ops, size_t count,
+			   uint64_t committed);
+
+/* Packing rows of a scan, and playing them. */
+void pt_meta_rows_add(struct pt_buf *rows, const void *key, size_t key_len, const void *value, size_t value_len, uint64_t version);
+int pt_meta_rows_play(const void *rows, size_t len, pt_meta_scan_fn *fn, void *ctx);
+
+#endif

@@ -1,0 +1,324 @@
+/* tests/unit/test_store_cache.c - answers kept in memory are never older than the index, whoever commits. */
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "store/meta_cache.h"
+#include "unit/rng.h"
+#include "unit/store_support.h"
+
+/* Two openings of one index: the second stands for another process, whose commits the first is not told. */
+static struct pt_meta mine, other;
+
+static void open_both(void)
+{
+	char *path = path_in(dir_make(), "index");
+
+	MUST_WORK(pt_meta_sqlite_open(path, &mine));
+	MUST_WORK(pt_meta_sqlite_open(path, &other));
+	MUST_WORK(pt_meta_cache_on(&mine));
+	MUST(mine.cache);
+	free(path);
+}
+
+static void close_both(void)
+{
+	pt_meta_close(&mine);
+	pt_meta_close(&other);
+}
+
+static uint64_t queries(void)
+{
+	struct pt_meta_counters c;
+
+	pt_meta_counters(&mine, &c);
+	return c.queries;
+}
+
+static uint64_t number_of(struct pt_meta *m, const char *key)
+{
+	struct pt_buf b = PT_BUF_INIT;
+	uint64_t version, number = 0;
+
+	MUST_WORK(pt_meta_get(m, key, strlen(key), &b, &version));
+	if (version) {
+		MUST(b.len == 8);
+		number = pt_get_le64(b.data);
+	}
+	pt_buf_done(&b);
+	return number;
+}
+
+static void number_put(struct pt_meta *m, const char *key, uint64_t number)
+{
+	uint8_t b[8];
+
+	pt_put_le64(b, number);
+	MUST_WORK(meta_put(m, key, b, sizeof(b), NULL));
+}
+
+static int add_up(void *ctx, const void *key, size_t key_len, const void *value, size_t value_len, uint64_t version)
+{
+	uint64_t *sum = ctx;
+
+	(void)key, (void)version;
+	MUST(value_len == 8);
+	*sum = *sum * 31 + pt_get_le64(value) + key_len;
+	return 0;
+}
+
+static uint64_t sum_of(struct pt_meta *m, const char *prefix)
+{
+	uint64_t sum = 7;
+
+	MUST_WORK(pt_meta_scan_prefix(m, prefix, strlen(prefix), 0, add_up, &sum));
+	return sum;
+}
+
+START_TEST(what_has_not_changed_is_not_asked_again)
+{
+	uint64_t before, version, again;
+
+	open_both();
+	number_put(&mine, "a", 1);
+	number_put(&mine, "ab", 2);
+	MUST(number_of(&mine, "a") == 1);
+	MUST(number_of(&mine, "absent") == 0);
+	MUST(sum_of(&mine, "a") == sum_of(&other, "a"));
+	MUST_WORK(pt_meta_version(&mine, &version));
+	before = queries();
+	for (int i = 0; i < 10000; i++) {
+		MUST(number_of(&mine, "a") == 1);
+		MUST(number_of(&mine, "absent") == 0);
+		MUST_WORK(pt_meta_version(&mine, &again));
+		MUST(again == version);
+	}
+	MUST(sum_of(&mine, "a") == sum_of(&other, "a"));
+	ck_assert_uint_eq(queries(), before);
+	close_both();
+}
+END_TEST
+
+START_TEST(a_commit_elsewhere_shows_at_once)
+{
+	uint64_t version;
+
+	open_both();
+	for (uint64_t n = 1; n < 200; n++) {
+		uint64_t sum;
+
+		MUST(number_of(&mine, "k") == n - 1);
+		sum = sum_of(&mine, "k");
+		number_put(&other, "k", n);
+		MUST(number_of(&mine, "k") == n);
+		MUST(sum_of(&mine, "k") != sum);
+		MUST_WORK(pt_meta_version(&mine, &version));
+		MUST(version == n);
+	}
+	MUST_WORK(pt_meta_commit(&other, &(struct pt_meta_op){ .kind = PT_META_DELETE, .key = { "k", 1 } }, 1, NULL));
+	MUST(number_of(&mine, "k") == 0);
+	close_both();
+}
+END_TEST
+
+START_TEST(a_commit_of_ones_own_drops_only_what_it_changes)
+{
+	uint64_t before;
+
+	open_both();
+	number_put(&mine, "p1", 1);
+	number_put(&mine, "q1", 1);
+	number_put(&mine, "r", 1);
+	MUST(number_of(&mine, "r") == 1);
+	MUST(number_of(&mine, "p1") == 1);
+	MUST(sum_of(&mine, "p") && sum_of(&mine, "q"));
+	number_put(&mine, "p1", 2);
+	before = queries();
+	MUST(number_of(&mine, "r") == 1);
+	MUST(sum_of(&mine, "q") == sum_of(&other, "q"));
+	ck_assert_uint_eq(queries(), before);
+	MUST(number_of(&mine, "p1") == 2);
+	MUST(sum_of(&mine, "p") == sum_of(&other, "p"));
+	ck_assert_uint_eq(queries(), before + 2);
+	/* Not so when others have committed meanwhile, however it is interleaved. */
+	number_put(&other, "r", 2);
+	number_put(&mine, "p1", 3);
+	MUST(number_of(&mine, "r") == 2);
+	close_both();
+}
+END_TEST
+
+START_TEST(random_commits_of_two_are_seen_by_a_cached_reader_as_by_another)
+{
+	static const char *const keys[] = { "a", "a1", "a2", "b", "b1", "b11", "c" };
+	static const char *const prefixes[] = { "a", "b", "b1", "c" };
+	struct rng r = { rng_seed(4711) };
+
+	open_both();
+	for (int i = 0; i < 3000; i++) {
+		const char *key = keys[rng_below(&r, 7)];
+		uint64_t what = rng_below(&r, 8);
+
+		if (what == 0)
+			number_put(&mine, key, rng_next(&r));
+		else if (what == 1)
+			number_put(&other, key, rng_next(&r));
+		else if (what == 2)
+			MUST_WORK(pt_meta_commit(rng_below(&r, 2) ? &mine : &other, &(struct pt_meta_op){ .kind = PT_META_DELETE, .key = { key, strlen(key) } },
+						 1, NULL));
+		key = keys[rng_below(&r, 7)];
+		MUST(number_of(&mine, key) == number_of(&other, key));
+		key = prefixes[rng_below(&r, 4)];
+		MUST(sum_of(&mine, key) == sum_of(&other, key));
+	}
+	close_both();
+}
+END_TEST
+
+static uint64_t done_number;            /* committed, and its commit has returned */
+static bool over;
+
+static void *write_on(void *arg)
+{
+	for (uint64_t n = 1; n <= 400; n++) {
+		number_put(arg && n % 2 ? &mine : &other, "k", n);
+		__atomic_store_n(&done_number, n, __ATOMIC_RELEASE);
+	}
+	__atomic_store_n(&over, true, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+static void *read_on(void *arg)
+{
+	uint64_t last = 0, least, n;
+
+	(void)arg;
+	while (!__atomic_load_n(&over, __ATOMIC_ACQUIRE)) {
+		least = __atomic_load_n(&done_number, __ATOMIC_ACQUIRE);
+		n = number_of(&mine, "k");
+		MUST(n >= least && n >= last);
+		last = n;
+		MUST(number_of(&mine, "fixed") == 5);
+	}
+	return NULL;
+}
+
+START_TEST(readers_never_see_less_than_what_has_been_committed)
+{
+	pthread_t thread[4];
+
+	open_both();
+	number_put(&mine, "fixed", 5);
+	done_number = 0;
+	over = false;
+	pthread_create(&thread[0], NULL, write_on, _i ? &mine : NULL);
+	for (int i = 1; i < 4; i++)
+		pthread_create(&thread[i], NULL, read_on, NULL);
+	for (int i = 0; i < 4; i++)
+		pthread_join(thread[i], NULL);
+	MUST(number_of(&mine, "k") == 400);
+	close_both();
+}
+END_TEST
+
+static void commit_and_die(void *ctx, int fd)
+{
+	struct pt_meta m;
+
+	CHILD_MUST(pt_meta_sqlite_open(ctx, &m) == 0);
+	CHILD_MUST(meta_put(&m, "k", "\1\0\0\0\0\0\0", 8, NULL) == 0);
+	CHILD_MUST(write(fd, "x", 1) == 1);
+	_exit(0);
+}
+
+START_TEST(the_commit_of_a_process_that_died_shows)
+{
+	char *path = path_in(dir_make(), "index"), c;
+	pid_t pid;
+	int fd;
+
+	MUST_WORK(pt_meta_sqlite_open(path, &mine));
+	MUST_WORK(pt_meta_cache_on(&mine));
+	MUST(number_of(&mine, "k") == 0);
+	MUST(number_of(&mine, "k") == 0);
+	pid = child_start(commit_and_die, path, &fd);
+	MUST(read(fd, &c, 1) == 1);
+	MUST(number_of(&mine, "k") == 1);
+	child_join(pid);
+	close(fd);
+	MUST(number_of(&mine, "k") == 1);
+	pt_meta_close(&mine);
+	free(path);
+}
+END_TEST
+
+START_TEST(memory_is_bounded_and_the_least_recently_used_goes)
+{
+	struct pt_meta_mark mark = { { 1 } };
+	struct pt_meta_cache *cache;
+	struct pt_meta_cached *e;
+	uint8_t value[1000] = { 0 };
+	char key[16];
+
+	ck_assert_int_eq(pt_meta_cache_create(100000, &cache), 0);
+	for (int i = 0; i < 1000; i++) {
+		snprintf(key, sizeof(key), "k%d", i);
+		pt_meta_cache_add(cache, &mark, false, key, strlen(key), value, sizeof(value), 1);
+		e = pt_meta_cache_find(cache, &mark, false, "k0", 2);
+		MUST(e);
+		pt_meta_cached_unref(e);
+	}
+	e = pt_meta_cache_find(cache, &mark, false, "k999", 4);
+	MUST(e && e->value_len == sizeof(value));
+	pt_meta_cached_unref(e);
+	MUST(!pt_meta_cache_find(cache, &mark, false, "k1", 2));
+	MUST(!pt_meta_cache_find(cache, &mark, false, "k900", 4));
+	mark.word[0] = 2;
+	MUST(!pt_meta_cache_find(cache, &mark, false, "k999", 4));
+	pt_meta_cache_free(cache);
+}
+END_TEST
+
+START_TEST(without_memory_nothing_is_kept_and_all_is_answered)
+{
+	uint64_t version;
+	int rc = -1, n;
+
+	open_both();
+	number_put(&mine, "k", 3);
+	for (n = 0; n < 40; n++) {
+		struct pt_buf b = PT_BUF_INIT;
+
+		number_put(&other, "l", (uint64_t)n);
+		pt_alloc_fail_after(n);
+		rc = pt_meta_get(&mine, "k", 1, &b, &version);
+		pt_alloc_fail_after(-1);
+		MUST(rc == 0 || rc == -ENOMEM);
+		if (rc == 0)
+			MUST(pt_get_le64(b.data) == 3);
+		pt_buf_done(&b);
+	}
+	MUST(rc == 0);
+	MUST(number_of(&mine, "k") == 3);
+	close_both();
+}
+END_TEST
+
+int main(void)
+{
+	TCase *tcase = tcase_create("cache");
+
+	tcase_add_test(tcase, what_has_not_changed_is_not_asked_again);
+	tcase_add_test(tcase, a_commit_elsewhere_shows_at_once);
+	tcase_add_test(tcase, a_commit_of_ones_own_drops_only_what_it_changes);
+	tcase_add_test(tcase, random_commits_of_two_are_seen_by_a_cached_reader_as_by_another);
+	tcase_add_loop_test(tcase, readers_never_see_less_than_what_has_been_committed, 0, 2);
+	tcase_add_test(tcase, the_commit_of_a_process_that_died_shows);
+	tcase_add_test(tcase, memory_is_bounded_and_the_least_recently_used_goes);
+	tcase_add_test(tcase, without_memory_nothing_is_kept_and_all_is_answered);
+	return run_suite("store: cache", &tcase, 1);
+}
