@@ -5,6 +5,7 @@
  *   caller's memory when one piece covers it, else into a window, verified there and copied out.
  * - Other pieces are read straight, joined where they are neighbours on both sides. A group of scattered pieces is read as one span into a window instead if that is
  *   cheaper: a separate range costs about as much as SEPARATE_COST more bytes, copying a byte half as much as moving it, so when span < bytes / 2 + pieces * SEPARATE_COST.
+ * - Scattered pieces are left to an engine that reads memory which was verified when it was loaded (pt_data_direct), also of chunks that were not seen before.
  * A chunk that does not match is read once more before it is an error. Memory: one window a call, and a few KiB; no lock is held during I/O. */
 #include <errno.h>
 #include <inttypes.h>
@@ -19,7 +20,7 @@
 #include "manifest/window.h"
 
 #define SEPARATE_COST ((uint64_t)8 << 10)
-#define IO_MAX 64                       /* ranges of one engine call */
+#define IO_MAX 256                      /* ranges of one engine call */
 #define IO_CHECK_BYTES ((uint64_t)8 << 20)      /* bytes to verify that are let gather: they should still be in the cache then */
 #define STACK_OBJECTS 32
 #define STACK_RANGES 128
@@ -29,6 +30,7 @@
 struct lane {
 	uint32_t first, last;
 	struct pt_checked_object *checked;
+	enum { ASK, DIRECT, PLAIN } engine;     /* pt_data_direct(), asked when it first matters */
 };
 
 struct io_check {
@@ -251,6 +253,15 @@ static void copy_out(const struct reader *r, const struct group *g, uint64_t win
 		memcpy(p.buf, r->window + (p.off - window_off), p.len);
 }
 
+static bool is_direct(struct reader *r, uint32_t object)
+{
+	struct lane *lane = &r->lanes[object];
+
+	if (lane->engine == ASK)
+		lane->engine = pt_data_direct(&r->repo->store->data, &r->m->objects[object].blob) ? DIRECT : PLAIN;
+	return lane->engine == DIRECT;
+}
+
 static int read_group(struct reader *r, uint32_t object, const struct group *g)
 {
 	const struct pt_object *o = &r->m->objects[object];
@@ -258,11 +269,14 @@ static int read_group(struct reader *r, uint32_t object, const struct group *g)
 	enum pt_verify mode = r->repo->options.verify;
 	bool whole = g->bytes == chunk_bytes(o, g->chunk) && g->runs == 1;
 	uint64_t chunk_off = g->chunk * PT_HASH_CHUNK;
+	bool direct = g->runs > 1 && is_direct(r, object);
 	struct cursor c = g->start;
 	struct piece p;
 	uint64_t i;
 	int rc = 0;
 
+	if (mode == PT_VERIFY_TOUCH && direct)
+		mode = PT_VERIFY_WHOLE;         /* which a scattered group never is */
 	if (mode == PT_VERIFY_OFF || (mode == PT_VERIFY_WHOLE && !whole && !pt_checked_is_bad(checked, g->chunk)) || (mode == PT_VERIFY_TOUCH && pt_checked_test(checked, g->chunk)))
 		checked = NULL;
 	if (whole) {
@@ -277,7 +291,7 @@ static int read_group(struct reader *r, uint32_t object, const struct group *g)
 			copy_out(r, g, chunk_off);
 		return rc;
 	}
-	if (g->runs > 1 && g->high - g->low < g->bytes / 2 + g->runs * SEPARATE_COST) {
+	if (!direct && g->runs > 1 && g->high - g->low < g->bytes / 2 + g->runs * SEPARATE_COST) {
 		rc = window_read(r, object, g->low, g->high - g->low, NULL);
 		if (!rc)
 			copy_out(r, g, g->low);

@@ -41,6 +41,9 @@ void pt_rdma_close(struct pt_rdma *rdma);                       /* NULL is fine 
 /* Reads all ranges; `remote` counts from the start of the daemon's span. Buffers that are registered are read into straight, others through bounce buffers
  * of the connection. One caller at a time. After a failure the connection is of no use. -EIO. */
 int pt_rdma_read(struct pt_rdma *rdma, struct pt_rdma_range *ranges, uint32_t count, int64_t deadline_ns);
+/* What reads are planned by: limits of the device and prices. Set prices before reads; limits stay. */
+void pt_rdma_costs(const struct pt_rdma *rdma, struct pt_rdma_costs *ret_costs);
+void pt_rdma_costs_set(struct pt_rdma *rdma, const struct pt_rdma_costs *prices);
 /* The daemon's span. */
 uint64_t pt_rdma_span(const struct pt_rdma *rdma);
 /* A caller's memory, for reads straight into it. -EIO. */

@@ -1,7 +1,8 @@
 /* net/rdma_verbs.c - the client's side of one-sided reads. With rdma_verbs_server.c all that touches libibverbs and librdmacm.
  *
- * A client's READs are posted up to `depth` at once, each with a slot: a piece of one registered bounce buffer, and the list of local pieces. Every
- * SIGNAL_EVERY-th and the last are signalled; completion of one says that all before are complete, as an RC queue works in order. */
+ * A client's READs are posted up to `depth` at once, each with a slot that has the list of local pieces. One that cannot go straight takes a stretch of a
+ * registered ring, the bounce buffer. Every SIGNAL_EVERY-th is signalled, and whichever may have to be waited for; completion of one says that all before are complete, as an RC
+ * queue works in order. So stretches are given back in the order they were taken: the ring's `taken` and `given` only grow, modulo its size. */
 #include "config.h"
 
 #include "net/rdma.h"
@@ -25,10 +26,12 @@
 
 #include <rdma/rdma_cma.h>
 
+#include "net/rdma_costs.h"
 #include "net/rdma_hello.h"
 
 #define DEPTH_MAX 32u
-#define SLOT_BYTES ((uint64_t)256 << 10)
+#define READ_BYTES ((uint64_t)1 << 20)          /* of one READ */
+#define RING_BYTES (8 * READ_BYTES)
 #define PIECES_MAX 32u
 #define SIGNAL_EVERY 8u
 #define RETRIES 6                               /* 7 would be for ever on some devices */
@@ -40,6 +43,7 @@ struct slot {
 	struct pt_rdma_read read;
 	struct pt_rdma_piece pieces[PIECES_MAX];
 	uint8_t *bounce;
+	uint64_t taken;                         /* of the ring, with it */
 	bool direct;                            /* the device wrote into the pieces */
 };
 
@@ -51,8 +55,10 @@ struct pt_rdma {
 	struct ibv_cq *cq;
 	struct ibv_mr *bounce_mr;
 	uint8_t *bounce;
+	uint64_t taken, given;
 	struct slot slots[DEPTH_MAX];
-	uint32_t depth, pieces_max;
+	uint32_t depth;
+	struct pt_rdma_costs costs;
 	struct pt_rdma_hello span;
 	char device[64];
 	struct pt_rdma_counters counters;       /* relaxed atomics */
@@ -97,9 +103,10 @@ static int make_queue(struct pt_rdma *r)
 	if (ibv_query_device(r->id->verbs, &attr))
 		return fail_call("ibv_query_device");
 	r->depth = DEPTH_MAX < (uint32_t)attr.max_qp_wr ? DEPTH_MAX : (uint32_t)attr.max_qp_wr;
-	r->pieces_max = PIECES_MAX < (uint32_t)attr.max_sge_rd ? PIECES_MAX : (uint32_t)attr.max_sge_rd;
-	if ((uint32_t)attr.max_sge < r->pieces_max)
-		r->pieces_max = (uint32_t)attr.max_sge;
+	r->costs.pieces_max = PIECES_MAX < (uint32_t)attr.max_sge_rd ? PIECES_MAX : (uint32_t)attr.max_sge_rd;
+	if ((uint32_t)attr.max_sge < r->costs.pieces_max)
+		r->costs.pieces_max = (uint32_t)attr.max_sge;
+	r->costs.read_max = r->costs.bounce_max = READ_BYTES;
 	snprintf(r->device, sizeof(r->device), "%s", ibv_get_device_name(r->id->verbs->device));
 	r->pd = ibv_alloc_pd(r->id->verbs);
 	r->channel = r->pd ? ibv_create_comp_channel(r->id->verbs) : NULL;
@@ -111,20 +118,18 @@ static int make_queue(struct pt_rdma *r)
 	qp.send_cq = qp.recv_cq = r->cq;
 	qp.cap.max_send_wr = r->depth;
 	qp.cap.max_recv_wr = 1;
-	qp.cap.max_send_sge = r->pieces_max;
+	qp.cap.max_send_sge = r->costs.pieces_max;
 	qp.cap.max_recv_sge = 1;
 	if (rdma_create_qp(r->id, r->pd, &qp))
 		return fail_call("rdma_create_qp");
-	r->bounce = mmap(NULL, r->depth * SLOT_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	r->bounce = mmap(NULL, RING_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (r->bounce == MAP_FAILED) {
 		r->bounce = NULL;
 		return pt_fail_nomem();
 	}
-	r->bounce_mr = ibv_reg_mr(r->pd, r->bounce, r->depth * SLOT_BYTES, IBV_ACCESS_LOCAL_WRITE);
+	r->bounce_mr = ibv_reg_mr(r->pd, r->bounce, RING_BYTES, IBV_ACCESS_LOCAL_WRITE);
 	if (!r->bounce_mr)
 		return fail_call("ibv_reg_mr (raise the limit of locked memory: ulimit -l)");
-	for (uint32_t i = 0; i < r->depth; i++)
-		r->slots[i].bounce = r->bounce + i * SLOT_BYTES;
 	return 0;
 }
 
@@ -142,6 +147,7 @@ int pt_rdma_connect(const struct sockaddr *sa, socklen_t sa_len, const struct so
 	(void)sa_len;
 	if (!r)
 		return pt_fail_nomem();
+	pt_rdma_costs_usual(&r->costs);
 	r->events = rdma_create_event_channel();
 	if (!r->events) {
 		free(r);
@@ -194,7 +200,7 @@ void pt_rdma_close(struct pt_rdma *r)
 	if (r->events)
 		rdma_destroy_event_channel(r->events);
 	if (r->bounce)
-		munmap(r->bounce, r->depth * SLOT_BYTES);
+		munmap(r->bounce, RING_BYTES);
 	free(r);
 }
 
@@ -233,6 +239,7 @@ static void land(struct pt_rdma *r, const struct pt_rdma_plan *plan, uint64_t nu
 	struct slot *s = &r->slots[number % r->depth];
 	const uint8_t *at = s->bounce;
 
+	r->given = s->taken;
 	if (s->direct)
 		return;
 	add(&r->counters.bounced_bytes, s->read.len);
@@ -280,6 +287,21 @@ static int await_completion(struct pt_rdma *r, int64_t deadline_ns, uint64_t *re
 	}
 }
 
+/* Takes the next len bytes of the ring that are in one piece; false: they are not free yet. A shorter stretch fits wherever a longer one does. */
+static bool ring_take(struct pt_rdma *r, uint64_t len, uint8_t **ret_at)
+{
+	uint64_t at = r->taken % RING_BYTES, skip = at + len > RING_BYTES ? RING_BYTES - at : 0;
+
+	if (r->taken + skip + len - r->given > RING_BYTES)
+		return false;
+	if (ret_at) {
+		r->taken += skip;
+		*ret_at = r->bounce + r->taken % RING_BYTES;
+		r->taken += len;
+	}
+	return true;
+}
+
 /* Fills the slot of the next READ, which there is. */
 static void prepare(struct pt_rdma *r, struct pt_rdma_plan *plan, uint64_t number)
 {
@@ -291,22 +313,37 @@ static void prepare(struct pt_rdma *r, struct pt_rdma_plan *plan, uint64_t numbe
 		s->direct = s->pieces[i].key != 0;
 }
 
+/* A stretch of the ring for it, if it wants one. */
+static bool place(struct pt_rdma *r, uint64_t number)
+{
+	struct slot *s = &r->slots[number % r->depth];
+
+	if (!s->direct && !ring_take(r, s->read.len, &s->bounce))
+		return false;
+	s->taken = r->taken;
+	return true;
+}
+
 int pt_rdma_read(struct pt_rdma *r, struct pt_rdma_range *ranges, uint32_t count, int64_t deadline_ns)
 {
-	struct pt_rdma_costs costs = { .request_ns = 1500, .byte_ps = 80, .copy_ps = 100, .pieces_max = r->pieces_max, .read_max = SLOT_BYTES,
-				       .bounce_max = SLOT_BYTES };
 	uint64_t posted = 0, landed = 0, number = 0;
 	struct pt_rdma_plan plan;
+	bool planned = false;                   /* the slot of number `posted` is filled */
 	int rc = 0;
 
 	for (uint32_t i = 0; i < count; i++)
 		add(&r->counters.bytes_asked, ranges[i].len);
-	pt_rdma_plan_init(&plan, ranges, count, &costs);
-	while (rc == 0 && (!pt_rdma_plan_ended(&plan) || landed < posted)) {
-		while (rc == 0 && posted - landed < r->depth && !pt_rdma_plan_ended(&plan)) {
-			prepare(r, &plan, posted);
+	pt_rdma_plan_init(&plan, ranges, count, &r->costs);
+	while (rc == 0 && (planned || !pt_rdma_plan_ended(&plan) || landed < posted)) {
+		while (rc == 0 && posted - landed < r->depth && (planned || !pt_rdma_plan_ended(&plan))) {
+			if (!planned)
+				prepare(r, &plan, posted);
+			planned = !place(r, posted);
+			if (planned)
+				break;
 			/* The one before a wait is signalled, and one in SIGNAL_EVERY. */
-			rc = post(r, posted, pt_rdma_plan_ended(&plan) || posted + 1 - landed == r->depth || (posted + 1) % SIGNAL_EVERY == 0);
+			rc = post(r, posted, pt_rdma_plan_ended(&plan) || posted + 1 - landed == r->depth || (posted + 1) % SIGNAL_EVERY == 0 ||
+						     !ring_take(r, READ_BYTES, NULL));
 			posted++;
 		}
 		if (rc == 0)
@@ -315,6 +352,18 @@ int pt_rdma_read(struct pt_rdma *r, struct pt_rdma_range *ranges, uint32_t count
 			land(r, &plan, landed);
 	}
 	return rc;
+}
+
+void pt_rdma_costs(const struct pt_rdma *r, struct pt_rdma_costs *ret_costs)
+{
+	*ret_costs = r->costs;
+}
+
+void pt_rdma_costs_set(struct pt_rdma *r, const struct pt_rdma_costs *prices)
+{
+	r->costs.request_ns = prices->request_ns;
+	r->costs.byte_ps = prices->byte_ps;
+	r->costs.copy_ps = prices->copy_ps;
 }
 
 uint64_t pt_rdma_span(const struct pt_rdma *r)
@@ -370,6 +419,17 @@ int pt_rdma_read(struct pt_rdma *r, struct pt_rdma_range *ranges, uint32_t count
 {
 	(void)r, (void)ranges, (void)count, (void)deadline_ns;
 	return pt_fail(EOPNOTSUPP, "this ptio was built without RDMA");
+}
+
+void pt_rdma_costs(const struct pt_rdma *r, struct pt_rdma_costs *ret_costs)
+{
+	(void)r;
+	memset(ret_costs, 0, sizeof(*ret_costs));
+}
+
+void pt_rdma_costs_set(struct pt_rdma *r, const struct pt_rdma_costs *prices)
+{
+	(void)r, (void)prices;
 }
 
 uint64_t pt_rdma_span(const struct pt_rdma *r)

@@ -120,6 +120,11 @@ int pt_data_read(struct pt_data *d, const struct pt_data_range *ranges, size_t c
 	return pt_wait_finish(&w);
 }
 
+bool pt_data_direct(struct pt_data *d, const struct pt_blob_ref *ref)
+{
+	return d->ops->direct && check_refs(ref, 1) == 0 && d->ops->direct(d->h, ref);
+}
+
 int pt_data_map(struct pt_data *d, const struct pt_blob_ref *ref, uint64_t off, uint64_t len, const void **ret_addr, void **ret_map)
 {
 	int rc = check_refs(ref, 1);

@@ -75,6 +75,9 @@ struct pt_data_ops {
 	void (*sweep)(void *h, uint64_t *ret_count, struct pt_done *done);
 	/* The second half of sweep alone, which changes nothing in the store. NULL where nothing is held. */
 	void (*tidy)(void *h);
+	/* Whether reads of this blob now come out of memory whose every chunk was checked by whoever loaded it, by an engine that joins scattered ranges
+	 * itself, by what they cost: then ask for just what is wanted. NULL: never. */
+	bool (*direct)(void *h, const struct pt_blob_ref *ref);
 };
 
 struct pt_data {
@@ -94,6 +97,7 @@ int pt_data_write(struct pt_data *d, void *blob, const void *buf, uint64_t len, 
 int pt_data_seal(struct pt_data *d, void *blob, uint64_t bytes);
 void pt_data_abort(struct pt_data *d, void *blob);                      /* NULL is fine */
 int pt_data_read(struct pt_data *d, const struct pt_data_range *ranges, size_t count);
+bool pt_data_direct(struct pt_data *d, const struct pt_blob_ref *ref);
 int pt_data_map(struct pt_data *d, const struct pt_blob_ref *ref, uint64_t off, uint64_t len, const void **ret_addr, void **ret_map);
 void pt_data_unmap(struct pt_data *d, void *map);
 int pt_data_stat(struct pt_data *d, const struct pt_blob_ref *ref, uint64_t *ret_bytes);

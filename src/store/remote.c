@@ -201,6 +201,7 @@ int pt_remote_open(const char *hosts, const struct pt_remote_options *o, struct 
 	pthread_mutexattr_destroy(&recursive);
 	r->timeout_ns = o->timeout_ns > 0 ? o->timeout_ns : INT64_C(30000000000);
 	r->rdma_bind = o->rdma_bind;
+	r->rdma_costs = o->rdma_costs;
 	net.ctx = r;
 	rc = pt_refmap_init(&r->pins);
 	if (rc == 0 && o->secret_file && *o->secret_file)

@@ -269,6 +269,13 @@ static void buffer_unregister(void *h, void *addr)
 		pt_remote_rdma_unregister(r->rdma, addr);
 }
 
+static bool data_direct(void *h, const struct pt_blob_ref *ref)
+{
+	struct pt_remote *r = h;
+
+	return r->rdma && pt_remote_rdma_direct(r->rdma, ref);
+}
+
 static int space_reply(struct pt_net_call *call, const Ptio__Wire__Reply *p)
 {
 	struct pt_data_space *s = ((struct pt_remote_op *)call)->ret_a;
@@ -321,7 +328,7 @@ static void data_sweep(void *h, uint64_t *ret_count, struct pt_done *done)
 		.write = data_write, .seal = data_seal, .abort = data_abort, .read = pt_remote_read, .map = data_map, .unmap = data_unmap, \
 		.stat = data_stat, .remove = data_remove, .list = data_list, .pin = pt_remote_pin, .unpin = pt_remote_unpin, \
 		.pinned = pt_remote_pinned, .buffer_register = buffer_register, .buffer_unregister = buffer_unregister, .space = data_space, \
-		.sync = data_sync, .sweep = data_sweep, \
+		.sync = data_sync, .sweep = data_sweep, .direct = data_direct, \
 	}
 
 const struct pt_data_ops pt_remote_data_ops[2] = { REMOTE_DATA_OPS(false), REMOTE_DATA_OPS(true) };

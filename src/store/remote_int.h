@@ -14,7 +14,7 @@ struct pt_remote {
 	struct pt_net_client *client;
 	struct pt_net_session session;
 	int64_t timeout_ns;
-	const char *rdma_bind;          /* only while it is opened */
+	const char *rdma_bind, *rdma_costs;     /* only while it is opened */
 	struct pt_remote_rdma *rdma;    /* NULL: TCP only */
 	struct pt_remote_tcp_status tcp; /* atomics */
 	/* In the order they are taken. */
@@ -84,6 +84,8 @@ struct pt_remote_rdma;
 /* must: -errno when the first connection fails; else it is tried again now and then. ret is NULL where there can be none (no device, none at the daemon). */
 int pt_remote_rdma_start(struct pt_remote *r, bool must, struct pt_remote_rdma **ret_rdma);
 void pt_remote_rdma_stop(struct pt_remote_rdma *p);
+/* Whether reads of the blob go by RDMA now, out of memory that the daemon has verified. */
+bool pt_remote_rdma_direct(struct pt_remote_rdma *p, const struct pt_blob_ref *ref);
 void pt_remote_rdma_read(struct pt_remote_rdma *p, const struct pt_data_range *ranges, size_t count, struct pt_done *done);
 int pt_remote_rdma_register(struct pt_remote_rdma *p, void *addr, uint64_t len);
 void pt_remote_rdma_unregister(struct pt_remote_rdma *p, void *addr);

@@ -17,6 +17,7 @@
 #include "base/size.h"
 #include "net/addr.h"
 #include "net/rdma.h"
+#include "net/rdma_costs.h"
 #include "store/remote_int.h"
 
 #define CONNECT_NS INT64_C(3000000000)
@@ -35,6 +36,7 @@ struct read {
 	const struct pt_data_range *ranges;
 	size_t count;
 	struct pt_done *done;
+	bool locate;                            /* only finds the places; fails instead of going by TCP */
 };
 
 struct region {
@@ -49,6 +51,8 @@ struct pt_remote_rdma {
 	struct pt_remote *remote;
 	struct sockaddr_storage bind_to;
 	bool has_bind;
+	bool costs_told;
+	struct pt_rdma_costs costs;             /* if so */
 	pthread_t thread;
 	bool started;
 	pthread_mutex_t lock;                   /* queue, stopping, regions, status */
@@ -185,6 +189,7 @@ static int connected(struct pt_remote_rdma *p)
 {
 	struct pt_net_session session;
 	struct sockaddr_storage sa;
+	struct pt_rdma_costs costs;
 	struct region *region;
 	int rc;
 
@@ -208,12 +213,19 @@ static int connected(struct pt_remote_rdma *p)
 	if (rc < 0)
 		return rc;
 	p->connection = session.connection;
+	if (p->costs_told)
+		pt_rdma_costs_set(p->rdma, &p->costs);
+	pt_rdma_costs(p->rdma, &costs);
 	pthread_mutex_lock(&p->lock);
 	LIST_FOREACH(region, &p->regions, link)
 		if (pt_rdma_register(p->rdma, region->addr, region->len, &region->mr, &region->key) < 0)
 			region->key = 0;
 	p->status.connected = true;
 	p->status.connects++;
+	p->status.request_ns = costs.request_ns;
+	p->status.byte_ps = costs.byte_ps;
+	p->status.copy_ps = costs.copy_ps;
+	p->status.costs_from = p->costs_told ? "told" : "usual";
 	snprintf(p->status.device, sizeof(p->status.device), "%s", pt_rdma_device(p->rdma));
 	pthread_mutex_unlock(&p->lock);
 	return 0;
@@ -279,7 +291,7 @@ static int read_now(struct pt_remote_rdma *p, const struct read *rd)
 	if (rd->count > UINT32_MAX)
 		return -E2BIG;
 	rc = prepare(p, rd, &until);
-	if (rc < 0)
+	if (rc < 0 || rd->locate)
 		return rc;
 	rc = pt_rdma_read(p->rdma, p->ranges, (uint32_t)rd->count, pt_time_boot_ns() + READ_NS);
 	if (rc < 0) {
@@ -307,21 +319,21 @@ static void *own(void *arg)
 			return NULL;
 		rc = read_now(p, rd);
 		pthread_mutex_lock(&p->lock);
-		if (rc == 0)
+		if (!rd->locate && rc == 0)
 			p->status.reads++;
-		else
+		else if (!rd->locate)
 			p->status.fallbacks++;
 		count_locked(p);
 		pthread_mutex_unlock(&p->lock);
-		if (rc == 0)
-			pt_done_call(rd->done, 0);
+		if (rc == 0 || rd->locate)
+			pt_done_call(rd->done, rc);
 		else
 			pt_remote_read_tcp(p->remote, rd->ranges, rd->count, rd->done);
 		free(rd);
 	}
 }
 
-void pt_remote_rdma_read(struct pt_remote_rdma *p, const struct pt_data_range *ranges, size_t count, struct pt_done *done)
+static void submit(struct pt_remote_rdma *p, const struct pt_data_range *ranges, size_t count, bool locate, struct pt_done *done)
 {
 	struct read *rd = pt_malloc(sizeof(*rd));
 
@@ -329,11 +341,26 @@ void pt_remote_rdma_read(struct pt_remote_rdma *p, const struct pt_data_range *r
 		pt_done_call(done, pt_fail_nomem());
 		return;
 	}
-	*rd = (struct read){ .ranges = ranges, .count = count, .done = done };
+	*rd = (struct read){ .ranges = ranges, .count = count, .done = done, .locate = locate };
 	pthread_mutex_lock(&p->lock);
 	TAILQ_INSERT_TAIL(&p->queue, rd, link);
 	pthread_cond_signal(&p->cond);
 	pthread_mutex_unlock(&p->lock);
+}
+
+void pt_remote_rdma_read(struct pt_remote_rdma *p, const struct pt_data_range *ranges, size_t count, struct pt_done *done)
+{
+	submit(p, ranges, count, false, done);
+}
+
+bool pt_remote_rdma_direct(struct pt_remote_rdma *p, const struct pt_blob_ref *ref)
+{
+	struct pt_data_range range = { .blob = *ref };
+	struct pt_wait w;
+
+	pt_wait_init(&w);
+	submit(p, &range, 1, true, &w.done);
+	return pt_wait_finish(&w) == 0;
 }
 
 int pt_remote_rdma_register(struct pt_remote_rdma *p, void *addr, uint64_t len)
@@ -420,8 +447,15 @@ int pt_remote_rdma_start(struct pt_remote *r, bool must, struct pt_remote_rdma *
 			free(addrs);
 		}
 	}
-	if (rc == 0)
-		rc = connect_first(p, must);
+	if (rc == 0 && r->rdma_costs && *r->rdma_costs) {
+		rc = pt_rdma_costs_parse(r->rdma_costs, &p->costs);
+		p->costs_told = true;
+	}
+	if (rc < 0) {
+		pt_remote_rdma_stop(p);
+		return rc;
+	}
+	rc = connect_first(p, must);
 	if (rc < 0 && !must) {
 		bool later = r->session.rdma_port && rc != -EOPNOTSUPP;
 

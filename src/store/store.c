@@ -261,7 +261,8 @@ static int open_memory(struct pt_store *s, const char *size)
 /* A store that a ptiod exports. */
 static int open_remote(struct pt_store *s, const char *hosts, int transport, const struct pt_store_options *o)
 {
-	struct pt_remote_options remote = { .secret_file = o->secret_file, .tls = o->tls, .timeout_ns = o->timeout_ns, .rdma_bind = getenv("PTIO_RDMA_BIND") };
+	struct pt_remote_options remote = { .secret_file = o->secret_file, .tls = o->tls, .timeout_ns = o->timeout_ns, .rdma_bind = getenv("PTIO_RDMA_BIND"),
+					    .rdma_costs = getenv("PTIO_RDMA_COSTS") };
 	const char *tls = getenv("PTIO_TLS"), *timeout = getenv("PTIO_TIMEOUT");
 	uint64_t seconds;
 	int rc;

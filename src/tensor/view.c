@@ -219,7 +219,9 @@ static int read_planned(struct pt_view *v, uint8_t *out, uint64_t len, uint64_t 
 	while (!rc && (count = pt_plan_next(&cursor, ranges, BATCH)) > 0) {
 		for (i = 0, bytes = 0; i < count; i++)
 			bytes += ranges[i].len;
-		if (count < 4 || bytes / count >= SMALL_PIECE) {
+		/* An engine that joins pieces itself gets them as they are. */
+		if (count < 4 || bytes / count >= SMALL_PIECE ||
+		    pt_data_direct(&pt_repo_store(v->repo)->data, &v->m->objects[ranges[0].source].blob)) {
 			rc = read_direct(v, ranges, count, out, off);
 			continue;
 		}

@@ -1,7 +1,9 @@
 /* tests/unit/test_rdma_plan.c - READs that are planned give every range its bytes, ask for no more than they say, and follow the costs. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "net/rdma_costs.h"
 #include "net/rdma_plan.h"
 #include "unit/rng.h"
 #include "unit/store_support.h"
@@ -167,6 +169,22 @@ START_TEST(neighbours_in_remote_memory_are_one_request_with_a_list)
 }
 END_TEST
 
+START_TEST(prices_are_three_numbers)
+{
+	static const char *const bad[] = { "", "1", "1,2", "1,2,", "1,2,3,", "1,2,3,4", "-1,2,3", " 1,2,3", "1,2,x", "1,,3", "1,2,1000000001", "99999999999999999999,1,1" };
+	struct pt_rdma_costs c = { .read_max = 5 };
+
+	MUST_WORK(pt_rdma_costs_parse("0,80,1000000000", &c));
+	ck_assert_uint_eq(c.request_ns, 0);
+	ck_assert_uint_eq(c.byte_ps, 80);
+	ck_assert_uint_eq(c.copy_ps, 1000000000);
+	ck_assert_uint_eq(c.read_max, 5);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		MUST_FAIL(EINVAL, pt_rdma_costs_parse(bad[i], &c));
+	ck_assert_uint_eq(c.byte_ps, 80);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tcase = tcase_create("plan");
@@ -176,5 +194,6 @@ int main(void)
 	tcase_add_test(tcase, a_strided_shard_is_read_in_spans_where_bytes_are_cheap);
 	tcase_add_test(tcase, a_full_read_of_a_set_split_on_the_first_dim_asks_for_exactly_its_bytes);
 	tcase_add_test(tcase, neighbours_in_remote_memory_are_one_request_with_a_list);
+	tcase_add_test(tcase, prices_are_three_numbers);
 	return run_suite("net: RDMA plan", &tcase, 1);
 }
