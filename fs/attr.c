@@ -93,6 +93,9 @@ int pt_fs_attr(struct pt_fs *fs, struct pt_fs_inode *inode, const struct pt_node
 	case PT_FS_FILE:
 		rc = pt_fs_file_stat(fs, inode, &st);
 		break;
+	case PT_FS_SEALED:
+		pt_fs_sealed_stat(inode, &st);
+		break;
 	case PT_FS_WHOLE:               /* its origin */
 		break;
 	case PT_FS_MANY:
@@ -207,7 +210,7 @@ void pt_fs_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set
 	(void)fi;
 	pt_fail_clear();
 	atomic_fetch_add(&fs->counters.ops[PT_FS_OP_SETATTR], 1);
-	if (to_set & FUSE_SET_ATTR_SIZE && i->kind != PT_FS_VIEW)
+	if (to_set & FUSE_SET_ATTR_SIZE && i->kind != PT_FS_VIEW && i->kind != PT_FS_SEALED)
 		rc = setattr_size(fs, i, (uint64_t)attr->st_size);
 	if (rc == 0) {
 		switch (i->kind) {
@@ -217,7 +220,12 @@ void pt_fs_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set
 		case PT_FS_WRITER:
 			rc = pt_fs_writer_setattr(fs, i, attr, to_set);
 			break;
+		case PT_FS_SEALED:
+			rc = pt_fs_sealed_setattr(fs, i, attr, to_set, fuse_req_ctx(req)->pid);
+			break;
 		case PT_FS_FILE:
+			if (to_set & FUSE_SET_ATTR_SIZE)
+				pt_fs_intent_plain_end(fs, fuse_req_ctx(req)->pid, i->node);
 			if (to_set & ~(FUSE_SET_ATTR_SIZE | FUSE_SET_ATTR_CTIME))
 				rc = pt_fs_file_setattr(fs, i, attr, to_set);
 			break;

@@ -1,5 +1,6 @@
 /* fs/cached.c - how views are served: streamed, or from memory (cache/), by the kernel itself where it can (docs/PERFORMANCE.md "Which way a view is served").
  *
+ * "View" means all that readers' inodes are: views, files of many tensors (many.c), containers under their own name (sealed.c).
  * A view that is whole in memory has a second node, of kind PT_FS_WHOLE, whose opens are all passed through to its file in memory: the kernel wants every open of
  * a node to be of one sort. Its origin is the view's own node; attributes and writes go there. OPEN of the origin is ESTALE then, and the look-up
  * that follows finds the whole one. Should the file be evicted between the two, the whole node is served as the origin would be (`plain`), and stays so until these are closed. */
@@ -20,30 +21,48 @@
 #define WORKERS_MAX 8
 #define BUFFERS 64                      /* of 1 MiB, for read-ahead of all open files together */
 
-/* ---- what both kinds of views can do ---- */
+/* ---- what all kinds of readers' inodes can do ---- */
 
-static int origin_pin(struct pt_fs *fs, struct pt_fs_inode *i)
+int pt_fs_reader_pin(struct pt_fs *fs, struct pt_fs_inode *i)
 {
-	return i->kind == PT_FS_VIEW ? pt_fs_view_pin(fs, i) : pt_fs_many_open(fs, i);
+	switch (i->kind) {
+	case PT_FS_VIEW:
+		return pt_fs_view_pin(fs, i);
+	case PT_FS_MANY:
+		return pt_fs_many_open(fs, i);
+	default:
+		return pt_fs_sealed_pin(fs, i);
+	}
 }
 
-static void origin_unpin(struct pt_fs *fs, struct pt_fs_inode *i)
+void pt_fs_reader_unpin(struct pt_fs *fs, struct pt_fs_inode *i)
 {
 	if (i->kind == PT_FS_VIEW)
 		pt_fs_view_unpin(fs, i);
-	else
+	else if (i->kind == PT_FS_MANY)
 		pt_fs_many_release(i);
+	else
+		pt_fs_sealed_unpin(fs, i);
 }
 
-static int64_t origin_read(struct pt_fs *fs, struct pt_fs_inode *i, void *buf, uint64_t len, uint64_t off)
+static int64_t reader_read(struct pt_fs *fs, struct pt_fs_inode *i, void *buf, uint64_t len, uint64_t off)
 {
-	return i->kind == PT_FS_VIEW ? pt_fs_view_read(fs, i, buf, len, off) : pt_fs_many_read(i, buf, len, off);
+	switch (i->kind) {
+	case PT_FS_VIEW:
+		return pt_fs_view_read(fs, i, buf, len, off);
+	case PT_FS_MANY:
+		return pt_fs_many_read(i, buf, len, off);
+	default:
+		return pt_fs_sealed_read(i, buf, len, off);
+	}
 }
 
-static uint64_t origin_size(struct pt_fs_inode *i)
+static uint64_t reader_size(struct pt_fs_inode *i)
 {
 	struct stat st = { 0 };
 
+	if (i->kind == PT_FS_SEALED)
+		return pt_fs_sealed_size(i);
 	if (i->kind == PT_FS_MANY) {
 		pt_fs_many_stat(i, &st);
 		return (uint64_t)st.st_size;
@@ -52,7 +71,7 @@ static uint64_t origin_size(struct pt_fs_inode *i)
 }
 
 /* Pinned: where the payload's chunks begin. */
-static uint64_t origin_align(const struct pt_fs_inode *i)
+static uint64_t reader_align(const struct pt_fs_inode *i)
 {
 	return i->kind == PT_FS_VIEW ? pt_vfile_payload_off(i->view.file) % PT_BUFFER_BYTES : 0;
 }
@@ -69,14 +88,14 @@ static void key_of(const struct pt_fs *fs, const struct pt_fs_inode *i, struct p
 	ret_key->word[2] = i->stamp;
 	if (i->kind == PT_FS_MANY)
 		ret_key->word[3] = pt_fs_ino(i->node, i->dir, i->name);
-	else if (pt_tree_view_parse(i->dir, i->name, &req, &format) == 0)
+	else if (i->kind == PT_FS_VIEW && pt_tree_view_parse(i->dir, i->name, &req, &format) == 0)
 		ret_key->word[3] = (uint64_t)(format == PT_FORMAT_COUNT ? fs->options->bare : format);
 }
 
 static bool large(const struct pt_fs *fs, struct pt_fs_inode *i)
 {
-	return (i->kind == PT_FS_VIEW || i->kind == PT_FS_MANY) && i->stamp != PT_FS_STAMP_NONE && origin_size(i) >= fs->options->cache_min &&
-	       origin_size(i);
+	return pt_fs_reader_is(i) && i->stamp != PT_FS_STAMP_NONE && reader_size(i) >= fs->options->cache_min &&
+	       reader_size(i);
 }
 
 /* ---- starting and ending ---- */
@@ -131,14 +150,14 @@ static int64_t filling_read(void *ctx, void *buf, uint64_t len, uint64_t off)
 {
 	struct filling *f = ctx;
 
-	return origin_read(f->fs, f->inode, buf, len, off);
+	return reader_read(f->fs, f->inode, buf, len, off);
 }
 
 static void filling_release(void *ctx)
 {
 	struct filling *f = ctx;
 
-	origin_unpin(f->fs, f->inode);
+	pt_fs_reader_unpin(f->fs, f->inode);
 	pt_fs_inode_unref(f->fs, f->inode);
 	free(f);
 }
@@ -154,7 +173,7 @@ static struct pt_vcache_file *fill(struct pt_fs *fs, struct pt_fs_inode *i, cons
 	f = pt_malloc(sizeof(*f));
 	if (!f)
 		return NULL;
-	if (origin_pin(fs, i) < 0) {
+	if (pt_fs_reader_pin(fs, i) < 0) {
 		free(f);
 		pt_fail_clear();
 		return NULL;
@@ -162,7 +181,7 @@ static struct pt_vcache_file *fill(struct pt_fs *fs, struct pt_fs_inode *i, cons
 	f->fs = fs;
 	f->inode = pt_fs_inode_ref(fs, i);
 	source.ctx = f;
-	rc = pt_vcache_fill(fs->cache, key, origin_size(i), origin_align(i), &source, &file);
+	rc = pt_vcache_fill(fs->cache, key, reader_size(i), reader_align(i), &source, &file);
 	if (rc != 0)
 		filling_release(f);
 	pt_fail_clear();
@@ -176,7 +195,15 @@ static int64_t ahead_read(void *ctx, void *buf, uint64_t len, uint64_t off)
 	struct pt_fs_handle *h = ctx;
 	struct pt_fs_inode *i = h->inode->kind == PT_FS_WHOLE ? h->inode->origin : h->inode;
 
-	return origin_read(h->fs, i, buf, len, off);
+	return reader_read(h->fs, i, buf, len, off);
+}
+
+/* Containers hold many objects, each with chunks of its own. */
+static uint64_t ahead_cut(void *ctx, uint64_t off, uint64_t max)
+{
+	struct pt_fs_handle *h = ctx;
+
+	return pt_fs_sealed_cut(pt_fs_origin(h->inode), off, max);
 }
 
 /* Pinned, and not from memory: one pass by direct io with read-ahead, later ones through the kernel's cache. */
@@ -189,7 +216,7 @@ static void stream(struct pt_fs *fs, struct pt_fs_handle *h, struct pt_fs_inode 
 	fi->direct_io = 1;
 	atomic_fetch_add(&fs->counters.direct_opens, 1);
 	h->fs = fs;
-	if (pt_ahead_create(fs->workers, &fs->buffers, origin_size(i), origin_align(i), ahead_read, h, &h->ahead) < 0)
+	if (pt_ahead_create(fs->workers, &fs->buffers, reader_size(i), reader_align(i), ahead_read, i->kind == PT_FS_SEALED ? ahead_cut : NULL, h, &h->ahead) < 0)
 		pt_fail_clear();        /* slower */
 }
 
@@ -209,7 +236,7 @@ int pt_fs_cached_open(struct pt_fs *fs, struct pt_fs_handle *h, struct pt_fs_ino
 	uint32_t opens;
 	int rc;
 
-	rc = origin_pin(fs, i);
+	rc = pt_fs_reader_pin(fs, i);
 	if (rc < 0)
 		return rc;
 	fi->noflush = 1;
@@ -223,7 +250,7 @@ int pt_fs_cached_open(struct pt_fs *fs, struct pt_fs_handle *h, struct pt_fs_ino
 	/* Its whole node is to be opened; but the kernel looks again only once. */
 	if (file && atomic_load(&fs->passthrough) && !pt_fs_intent_retrying(fs, tid)) {
 		pt_vcache_put(fs->cache, file);
-		origin_unpin(fs, i);
+		pt_fs_reader_unpin(fs, i);
 		return -ESTALE;
 	}
 	if (!file && (way == PT_SERVE_CACHE || (opens > 1 && atomic_load(&fs->passthrough))))
@@ -263,7 +290,7 @@ int pt_fs_whole_open(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h, s
 	struct pt_vcache_key key;
 	int rc;
 
-	rc = origin_pin(fs, origin);
+	rc = pt_fs_reader_pin(fs, origin);
 	if (rc < 0)
 		return rc;
 	fi->noflush = 1;
@@ -309,7 +336,7 @@ void pt_fs_cached_release(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle 
 	(void)req;
 	pt_vcache_put(fs->cache, h->cached);
 	h->cached = NULL;
-	origin_unpin(fs, i->kind == PT_FS_WHOLE ? i->origin : i);
+	pt_fs_reader_unpin(fs, i->kind == PT_FS_WHOLE ? i->origin : i);
 }
 
 struct pt_fs_inode *pt_fs_whole_prefer(struct pt_fs *fs, struct pt_fs_inode *i)
@@ -345,7 +372,7 @@ bool pt_fs_cached_progress(struct pt_fs *fs, struct pt_fs_inode *i, uint64_t *re
 	if (!large(fs, i) || !pt_vcache_enabled(fs->cache))
 		return false;
 	key_of(fs, i, &key);
-	*ret_size = origin_size(i);
+	*ret_size = reader_size(i);
 	*ret_filled = pt_vcache_progress(fs->cache, &key);
 	return true;
 }
@@ -355,7 +382,7 @@ bool pt_fs_cached_progress(struct pt_fs *fs, struct pt_fs_inode *i, uint64_t *re
 bool pt_fs_cached_reply(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h, size_t size, uint64_t off)
 {
 	struct pt_fs_inode *i = h->inode->kind == PT_FS_WHOLE ? h->inode->origin : h->inode;
-	uint64_t total = origin_size(i);
+	uint64_t total = reader_size(i);
 	struct pt_ahead_lease lease;
 	const void *data;
 
@@ -379,7 +406,7 @@ bool pt_fs_cached_reply(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h
 
 int64_t pt_fs_cached_read(struct pt_fs *fs, struct pt_fs_inode *i, void *buf, uint64_t len, uint64_t off)
 {
-	return origin_read(fs, i->kind == PT_FS_WHOLE ? i->origin : i, buf, len, off);
+	return reader_read(fs, i->kind == PT_FS_WHOLE ? i->origin : i, buf, len, off);
 }
 
 int pt_fs_cached_text(struct pt_fs *fs, void (*metric)(struct pt_buf *out, const char *name, const char *type, const char *help, uint64_t value),

@@ -209,7 +209,6 @@ int pt_fs_file_open(struct pt_fs *fs, struct pt_fs_inode *inode, bool writes, bo
 	struct pt_fs_file *f;
 	int rc;
 
-	(void)writes;
 	rc = pt_fs_file_attach(fs, inode);
 	if (rc < 0)
 		return rc;
@@ -220,6 +219,7 @@ int pt_fs_file_open(struct pt_fs *fs, struct pt_fs_inode *inode, bool writes, bo
 		rc = truncate_locked(fs, f, 0);
 	if (rc == 0) {
 		f->opens++;
+		f->writers += writes;
 		*ret_keep = !f->changed && !truncate;
 		f->changed = false;
 	}
@@ -327,10 +327,10 @@ void pt_fs_file_release(struct pt_fs *fs, struct pt_fs_inode *inode, bool writes
 	struct pt_fs_file *f = inode->file;
 	int rc = 0;
 
-	(void)writes;
 	pthread_mutex_lock(&inode->lock);
 	rc = seal_locked(fs, inode, f->opens == 1);
 	f->opens--;
+	f->writers -= writes;
 	if (f->opens == 0 && rc < 0)
 		f->dirty = false;       /* told below; there is nobody left to write it again */
 	pt_fs_file_idle_locked(fs, f);

@@ -6,7 +6,7 @@
 
 /* Where the contents are: the stream, else the spool, else (fresh) nowhere: `size` zero bytes, else the container, else the blob. All under the inode's lock. */
 struct pt_fs_file {
-	uint32_t opens;
+	uint32_t opens, writers;        /* writers: those of opens that can write */
 	bool loaded;                    /* blob, size and attributes are those of the node at the last look */
 	bool changed;                   /* not by this mount, since the last open: pages that the kernel holds are of something else */
 	bool gone;                      /* the node was removed */

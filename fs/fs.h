@@ -30,7 +30,8 @@ enum pt_fs_kind {
 	PT_FS_WRITER,                   /* a view name being written */
 	PT_FS_FILE,                     /* an ordinary file: one inode per node */
 	PT_FS_MANY,                     /* many tensors as one file, in one state of what it is made of (many.c). Or a placeholder */
-	PT_FS_WHOLE,                    /* a view or many, whole in memory (cached.c): `origin` */
+	PT_FS_SEALED,                   /* a container under its own name, in one state (sealed.c): `origin` is the file */
+	PT_FS_WHOLE,                    /* a view, many or sealed, whole in memory (cached.c): `origin` */
 	PT_FS_SYMLINK,
 	PT_FS_CONTROL_DIR, PT_FS_CONTROL,
 	PT_FS_INFO                      /* .ptio.json */
@@ -52,6 +53,7 @@ struct pt_fs_view {
 struct pt_fs_writer;                    /* writer.c */
 struct pt_fs_file;                      /* file_int.h */
 struct pt_fs_many;                      /* many.c */
+struct pt_fs_sealed;                    /* sealed.c */
 
 struct pt_fs_inode {
 	struct pt_fs_inode *hash_next;
@@ -68,10 +70,11 @@ struct pt_fs_inode {
 	struct pt_fs_writer *writer;
 	struct pt_fs_file *file;
 	struct pt_fs_many *many;
+	struct pt_fs_sealed *sealed;
 	struct pt_buf info;             /* INFO: the text at info_version of the store; lock */
 	uint64_t info_version;
 	atomic_uint opens;              /* views and many: how often, ever */
-	struct pt_fs_inode *origin;     /* WHOLE: a reference */
+	struct pt_fs_inode *origin;     /* WHOLE, SEALED: a reference */
 	int backing_id;                 /* WHOLE, while passes > 0: the kernel's name of the file in memory */
 	uint32_t passes, plain;         /* WHOLE: opens passed through, and others */
 	const char *dir;                /* spelled axis components; in text[] */
@@ -207,6 +210,10 @@ enum pt_fs_intent_found pt_fs_intent_find(struct pt_fs *fs, pid_t tid, uint64_t 
 					  struct pt_fs_inode **ret_inode, uint64_t *ret_next_revision);
 bool pt_fs_intent_retrying(struct pt_fs *fs, pid_t tid);
 void pt_fs_intent_hold(struct pt_fs *fs, pid_t tid, struct pt_fs_inode *view);          /* takes over a pin and a reference */
+/* The thread is about to open an ordinary file for writing, of which it found the sealed state; until it has. */
+void pt_fs_intent_plain_begin(struct pt_fs *fs, pid_t tid, uint64_t node);
+bool pt_fs_intent_plain(struct pt_fs *fs, pid_t tid, uint64_t node);
+void pt_fs_intent_plain_end(struct pt_fs *fs, pid_t tid, uint64_t node);
 /* The writer was opened, or the name created. */
 void pt_fs_intent_end(struct pt_fs *fs, uint64_t node, const char *dir, const char *name, const struct pt_fs_inode *writer);
 void pt_fs_intents_tick(struct pt_fs *fs);
@@ -314,7 +321,14 @@ int pt_fs_view_setattr(struct pt_fs *fs, struct pt_fs_inode *inode, const struct
 int pt_fs_cached_start(struct pt_fs *fs);
 void pt_fs_cached_stop(struct pt_fs *fs);                               /* before the inode table is taken down */
 void pt_fs_cached_init(struct pt_fs *fs, struct fuse_conn_info *conn);  /* inside INIT */
-/* For reading: pins i (VIEW, MANY), decides how it is served. -ESTALE: superseded, or to be opened by its whole node. */
+/* What readers can open: views, many, sealed; pinned, it stays as it is. -ESTALE: superseded. */
+int pt_fs_reader_pin(struct pt_fs *fs, struct pt_fs_inode *i);
+void pt_fs_reader_unpin(struct pt_fs *fs, struct pt_fs_inode *i);
+static inline bool pt_fs_reader_is(const struct pt_fs_inode *i)
+{
+	return i->kind == PT_FS_VIEW || i->kind == PT_FS_MANY || i->kind == PT_FS_SEALED;
+}
+/* For reading: pins i, decides how it is served. -ESTALE: superseded, or to be opened by its whole node. */
 int pt_fs_cached_open(struct pt_fs *fs, struct pt_fs_handle *h, struct pt_fs_inode *i, pid_t tid, struct fuse_file_info *fi);
 int pt_fs_whole_open(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h, struct fuse_file_info *fi);
 void pt_fs_cached_release(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h);    /* req: NULL at unmount */
@@ -323,6 +337,12 @@ struct pt_fs_inode *pt_fs_whole_prefer(struct pt_fs *fs, struct pt_fs_inode *i);
 static inline struct pt_fs_inode *pt_fs_origin(struct pt_fs_inode *i)
 {
 	return i->kind == PT_FS_WHOLE ? i->origin : i;
+}
+/* The inode that has i's extended attributes. */
+static inline struct pt_fs_inode *pt_fs_owner(struct pt_fs_inode *i)
+{
+	i = pt_fs_origin(i);
+	return i->kind == PT_FS_SEALED ? i->origin : i;
 }
 /* False: it is never in memory. */
 bool pt_fs_cached_progress(struct pt_fs *fs, struct pt_fs_inode *i, uint64_t *ret_filled, uint64_t *ret_size);
@@ -402,6 +422,21 @@ int pt_fs_many_write(struct pt_fs *fs, const struct pt_fs_inode *inode, const st
 /* A name that is no file of the axis directory's own. */
 int pt_fs_rank_lookup(struct pt_fs *fs, struct pt_fs_inode *parent, const char *component, const char *name, struct pt_fs_inode **ret_inode);
 int pt_fs_rank_list(struct pt_fs *fs, const struct pt_fs_inode *dir, pt_tree_list_fn *fn, void *ctx);
+
+/* ---- sealed.c: containers under their own name ---- */
+/* What a look-up of this file gives: its sealed state, if it is a container that is worth it and at rest; else the file. Takes and returns a reference. node: as read. */
+struct pt_fs_inode *pt_fs_sealed_prefer(struct pt_fs *fs, struct pt_fs_inode *file, const struct pt_node *node, pid_t tid);
+void pt_fs_sealed_done(struct pt_fs *fs, struct pt_fs_inode *inode);
+uint64_t pt_fs_sealed_size(const struct pt_fs_inode *inode);            /* bytes */
+int pt_fs_sealed_pin(struct pt_fs *fs, struct pt_fs_inode *inode);      /* -ESTALE: it has been written again */
+void pt_fs_sealed_unpin(struct pt_fs *fs, struct pt_fs_inode *inode);
+/* Pinned. */
+int64_t pt_fs_sealed_read(struct pt_fs_inode *inode, void *buf, uint64_t len, uint64_t off);
+uint64_t pt_fs_sealed_cut(struct pt_fs_inode *inode, uint64_t off, uint64_t max);       /* as pt_container_cut */
+void pt_fs_sealed_stat(struct pt_fs_inode *inode, struct stat *st);
+int pt_fs_sealed_setattr(struct pt_fs *fs, struct pt_fs_inode *inode, const struct stat *attr, int to_set, pid_t tid);
+/* The thread wants to write: its next look-ups find the ordinary file. Always -ESTALE. */
+int pt_fs_sealed_write(struct pt_fs *fs, const struct pt_fs_inode *inode, pid_t tid);
 
 /* ---- shards.c ---- */
 /* A file got its name inside an axis directory. Fails only if what was written is lost; else the failure is recorded. */

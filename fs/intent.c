@@ -16,13 +16,13 @@
 #define INTENTS 256
 #define INTENT_TTL_NS ((int64_t)5 * 1000000000)
 
-enum intent_kind { INTENT_FREE, INTENT_WRITE, INTENT_GONE, INTENT_RETRY, INTENT_HOLD };
+enum intent_kind { INTENT_FREE, INTENT_WRITE, INTENT_GONE, INTENT_RETRY, INTENT_HOLD, INTENT_PLAIN };
 
 struct intent {
 	enum intent_kind kind;
 	pid_t tid;
-	uint64_t ino;                   /* pt_fs_ino of the name; 0 for RETRY and HOLD */
-	struct pt_fs_inode *inode;      /* WRITE: the fresh writer; HOLD: a pinned view or file of many tensors; a reference */
+	uint64_t ino;                   /* pt_fs_ino of the name; PLAIN: the node; 0 for RETRY and HOLD */
+	struct pt_fs_inode *inode;      /* WRITE: the fresh writer; HOLD: what a reader has pinned; a reference */
 	uint64_t revision;              /* GONE: the key's first revision that is newer than the unlinking */
 	int64_t until_ns;
 };
@@ -53,10 +53,8 @@ static void slot_clear_locked(struct pt_fs_intents *t, struct intent *i, struct 
 
 static void old_done(struct pt_fs *fs, struct intent *old)
 {
-	if (old->kind == INTENT_HOLD && old->inode->kind == PT_FS_MANY)
-		pt_fs_many_release(old->inode);
-	else if (old->kind == INTENT_HOLD)
-		pt_fs_view_unpin(fs, old->inode);
+	if (old->kind == INTENT_HOLD)
+		pt_fs_reader_unpin(fs, old->inode);
 	pt_fs_inode_unref(fs, old->inode);
 }
 
@@ -163,6 +161,38 @@ bool pt_fs_intent_retrying(struct pt_fs *fs, pid_t tid)
 	found = find_locked(t, INTENT_RETRY, tid, 0) != NULL;
 	pthread_mutex_unlock(&t->lock);
 	return found;
+}
+
+void pt_fs_intent_plain_begin(struct pt_fs *fs, pid_t tid, uint64_t node)
+{
+	intent_put(fs, INTENT_PLAIN, tid, node, NULL, 0);
+}
+
+bool pt_fs_intent_plain(struct pt_fs *fs, pid_t tid, uint64_t node)
+{
+	struct pt_fs_intents *t = fs->intents;
+	bool found;
+
+	if (atomic_load(&t->count) == 0)
+		return false;
+	pthread_mutex_lock(&t->lock);
+	found = find_locked(t, INTENT_PLAIN, tid, node) != NULL;
+	pthread_mutex_unlock(&t->lock);
+	return found;
+}
+
+void pt_fs_intent_plain_end(struct pt_fs *fs, pid_t tid, uint64_t node)
+{
+	struct pt_fs_intents *t = fs->intents;
+	struct intent old, *i;
+
+	if (atomic_load(&t->count) == 0)
+		return;
+	pthread_mutex_lock(&t->lock);
+	i = find_locked(t, INTENT_PLAIN, tid, node);
+	if (i)
+		slot_clear_locked(t, i, &old);
+	pthread_mutex_unlock(&t->lock);
 }
 
 void pt_fs_intent_hold(struct pt_fs *fs, pid_t tid, struct pt_fs_inode *view)

@@ -23,6 +23,7 @@ fs_ptiofs_SOURCES = \
 	fs/options.c \
 	fs/options.h \
 	fs/rename.c \
+	fs/sealed.c \
 	fs/session.c \
 	fs/shards.c \
 	fs/spool.c \

@@ -172,8 +172,8 @@ static int lookup_axis(struct pt_fs *fs, struct pt_fs_inode *parent, const struc
 	return rc;
 }
 
-static int lookup_plain(struct pt_fs *fs, struct pt_fs_inode *parent, const struct pt_path_name *n, const char *name, struct pt_node *ret_node,
-			struct pt_fs_inode **ret_inode)
+static int lookup_plain(struct pt_fs *fs, struct pt_fs_inode *parent, const struct pt_path_name *n, const char *name, pid_t tid,
+			struct pt_node *ret_node, struct pt_fs_inode **ret_inode)
 {
 	char component[PT_NAME_MAX + 1];
 	struct pt_node node;
@@ -198,6 +198,7 @@ static int lookup_plain(struct pt_fs *fs, struct pt_fs_inode *parent, const stru
 	}
 	rc = pt_fs_node_inode(fs, &node, ret_inode);
 	if (rc == 0) {
+		*ret_inode = pt_fs_sealed_prefer(fs, *ret_inode, &node, tid);
 		*ret_node = node;
 		return 0;
 	}
@@ -239,7 +240,7 @@ static int lookup(struct pt_fs *fs, struct pt_fs_inode *parent, const char *name
 	case PT_PATH_ALL:
 		return pt_fs_alias_is(parent->dir) ? -ENOENT : pt_fs_many_lookup(fs, parent, name, ret_inode);
 	case PT_PATH_PLAIN:
-		return lookup_plain(fs, parent, &n, name, ret_node, ret_inode);
+		return lookup_plain(fs, parent, &n, name, tid, ret_node, ret_inode);
 	default:
 		return -ENOENT;
 	}
@@ -248,12 +249,11 @@ static int lookup(struct pt_fs *fs, struct pt_fs_inode *parent, const char *name
 /* A thread that has lost one race with a commit gets what it finds now, whatever comes before its OPEN. -ESTALE: superseded already. */
 static int hold_for_retry(struct pt_fs *fs, struct pt_fs_inode *i, pid_t tid)
 {
-	bool many = i->kind == PT_FS_MANY;
 	int rc;
 
-	if ((!many && i->kind != PT_FS_VIEW) || i->stamp == PT_FS_STAMP_NONE || !pt_fs_intent_retrying(fs, tid))
+	if (!pt_fs_reader_is(i) || i->stamp == PT_FS_STAMP_NONE || !pt_fs_intent_retrying(fs, tid))
 		return 0;
-	rc = many ? pt_fs_many_open(fs, i) : pt_fs_view_pin(fs, i);
+	rc = pt_fs_reader_pin(fs, i);
 	if (rc == 0)
 		pt_fs_intent_hold(fs, tid, pt_fs_inode_ref(fs, i));
 	pt_fail_clear();

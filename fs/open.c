@@ -96,6 +96,7 @@ void pt_fs_handle_close(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h
 	switch (i->kind) {
 	case PT_FS_VIEW:
 	case PT_FS_MANY:
+	case PT_FS_SEALED:
 	case PT_FS_WHOLE:
 		pt_fs_cached_release(req, fs, h);
 		atomic_fetch_sub(&fs->counters.open_views, 1);
@@ -184,12 +185,21 @@ static int open_many(struct pt_fs *fs, struct pt_fs_handle *h, struct pt_fs_inod
 	return open_reader(fs, h, i, ctx, fi);
 }
 
+static int open_sealed(struct pt_fs *fs, struct pt_fs_handle *h, struct pt_fs_inode *i, const struct fuse_ctx *ctx, struct fuse_file_info *fi)
+{
+	if ((fi->flags & O_ACCMODE) != O_RDONLY || fi->flags & O_TRUNC)
+		return pt_fs_sealed_write(fs, i, ctx->pid);
+	return open_reader(fs, h, i, ctx, fi);
+}
+
 static int open_whole(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h, struct fuse_file_info *fi)
 {
 	const struct fuse_ctx *ctx = fuse_req_ctx(req);
 	struct pt_fs_inode *origin = h->inode->origin;
 	int rc;
 
+	if (origin->kind == PT_FS_SEALED && ((fi->flags & O_ACCMODE) != O_RDONLY || fi->flags & O_TRUNC))
+		return pt_fs_sealed_write(fs, origin, ctx->pid);
 	if ((fi->flags & O_ACCMODE) != O_RDONLY)
 		return origin->kind == PT_FS_VIEW ? open_view(fs, h, origin, ctx, fi) : open_many(fs, h, origin, ctx, fi);
 	rc = pt_fs_whole_open(req, fs, h, fi);
@@ -216,11 +226,14 @@ static int open_inode(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h, 
 		return open_writer(fs, i, ctx, fi);
 	case PT_FS_FILE:
 		rc = pt_fs_file_open(fs, i, writes, fi->flags & O_TRUNC, &keep);
+		pt_fs_intent_plain_end(fs, ctx->pid, i->node);
 		fi->keep_cache = keep;
 		fi->noflush = !writes;
 		return rc;
 	case PT_FS_MANY:
 		return open_many(fs, h, i, ctx, fi);
+	case PT_FS_SEALED:
+		return open_sealed(fs, h, i, ctx, fi);
 	case PT_FS_WHOLE:
 		return open_whole(req, fs, h, fi);
 	case PT_FS_CONTROL:
@@ -313,7 +326,7 @@ static int create_file(struct pt_fs *fs, struct pt_fs_inode *dir, const char *na
 	pt_node_done(&node);
 	if (rc < 0)
 		return rc;
-	rc = pt_fs_file_open(fs, *ret_inode, true, fi->flags & O_TRUNC, &keep);
+	rc = pt_fs_file_open(fs, *ret_inode, (fi->flags & O_ACCMODE) != O_RDONLY, fi->flags & O_TRUNC, &keep);
 	if (rc < 0)
 		pt_fs_inode_unref(fs, *ret_inode);
 	return rc;
@@ -402,7 +415,7 @@ void pt_fs_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct f
 		n = pt_fail_nomem();
 	else if (i->kind == PT_FS_CONTROL || i->kind == PT_FS_INFO)
 		n = text_read(h, buf, size, (uint64_t)off);
-	else if (i->kind == PT_FS_VIEW || i->kind == PT_FS_MANY || i->kind == PT_FS_WHOLE)
+	else if (pt_fs_reader_is(i) || i->kind == PT_FS_WHOLE)
 		n = pt_fs_cached_read(fs, i, buf, size, (uint64_t)off);
 	else if (i->kind == PT_FS_WRITER)
 		n = pt_fs_writer_read(i, buf, size, (uint64_t)off);

@@ -87,7 +87,6 @@ static int value_told(struct pt_fs *fs, struct pt_fs_inode *i, const char *what,
 	const struct pt_dtype_info *d;
 	struct pt_layout layout = { 0 };
 	struct pt_manifest *m;
-	uint64_t filled, size;
 	struct pt_view *v;
 	uint32_t a;
 	int rc;
@@ -96,12 +95,6 @@ static int value_told(struct pt_fs *fs, struct pt_fs_inode *i, const char *what,
 		if (!pt_fs_errors_last(fs, pt_fs_ino(i->node, i->dir, i->name), text, sizeof(text)))
 			return -ENODATA;
 		pt_buf_append_str(out, text);
-		return 0;
-	}
-	if (strcmp(what, "cached") == 0) {
-		if (!pt_fs_cached_progress(fs, i, &filled, &size))
-			return -ENODATA;
-		pt_buf_printf(out, "%llu/%llu", (unsigned long long)filled, (unsigned long long)size);
 		return 0;
 	}
 	rc = view_of(fs, i, &v);
@@ -168,6 +161,17 @@ static int value_stored(struct pt_fs *fs, struct pt_fs_inode *i, const char *nam
 	return rc;
 }
 
+/* Of what readers open: how much of it is in memory. */
+static int value_cached(struct pt_fs *fs, struct pt_fs_inode *reader, struct pt_buf *out)
+{
+	uint64_t filled, size;
+
+	if (!pt_fs_cached_progress(fs, reader, &filled, &size))
+		return -ENODATA;
+	pt_buf_printf(out, "%llu/%llu", (unsigned long long)filled, (unsigned long long)size);
+	return 0;
+}
+
 static void reply_value(fuse_req_t req, const struct pt_buf *value, size_t size)
 {
 	if (pt_buf_failed(value))
@@ -183,7 +187,7 @@ static void reply_value(fuse_req_t req, const struct pt_buf *value, size_t size)
 void pt_fs_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 {
 	struct pt_fs *fs = pt_fs_of(req);
-	struct pt_fs_inode *i = pt_fs_origin(pt_fs_inode(fs, ino));
+	struct pt_fs_inode *i = pt_fs_owner(pt_fs_inode(fs, ino));
 	struct pt_buf value = PT_BUF_INIT;
 	int rc;
 
@@ -193,8 +197,8 @@ void pt_fs_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t siz
 		fuse_reply_err(req, strncmp(name, "system.", 7) == 0 ? EOPNOTSUPP : ENODATA);
 		return;
 	}
-	rc = -ENODATA;
-	if (strncmp(name, PREFIX, strlen(PREFIX)) == 0 && tells(i))
+	rc = strcmp(name, PREFIX "cached") == 0 ? value_cached(fs, pt_fs_origin(pt_fs_inode(fs, ino)), &value) : -ENODATA;
+	if (rc == -ENODATA && strncmp(name, PREFIX, strlen(PREFIX)) == 0 && tells(i))
 		rc = value_told(fs, i, name + strlen(PREFIX), &value);
 	if (rc == -ENODATA)             /* also hints for what is still to be written */
 		rc = value_stored(fs, i, name, &value);
@@ -220,7 +224,7 @@ static bool listed_before(const struct pt_buf *names, const char *name)
 void pt_fs_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
 {
 	struct pt_fs *fs = pt_fs_of(req);
-	struct pt_fs_inode *i = pt_fs_origin(pt_fs_inode(fs, ino));
+	struct pt_fs_inode *i = pt_fs_owner(pt_fs_inode(fs, ino));
 	struct pt_buf names = PT_BUF_INIT, value = PT_BUF_INIT;
 	struct pt_node n;
 	uint32_t x;
@@ -338,7 +342,7 @@ static int told_set(struct pt_fs *fs, struct pt_fs_inode *i, const char *name, c
 void pt_fs_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *value, size_t size, int flags)
 {
 	struct pt_fs *fs = pt_fs_of(req);
-	struct pt_fs_inode *i = pt_fs_origin(pt_fs_inode(fs, ino));
+	struct pt_fs_inode *i = pt_fs_owner(pt_fs_inode(fs, ino));
 	int rc = -EOPNOTSUPP;
 
 	pt_fail_clear();
@@ -356,7 +360,7 @@ void pt_fs_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char
 void pt_fs_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name)
 {
 	struct pt_fs *fs = pt_fs_of(req);
-	struct pt_fs_inode *i = pt_fs_origin(pt_fs_inode(fs, ino));
+	struct pt_fs_inode *i = pt_fs_owner(pt_fs_inode(fs, ino));
 	int rc = -ENODATA;
 
 	pt_fail_clear();

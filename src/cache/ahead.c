@@ -33,6 +33,7 @@ struct pt_ahead {
 	struct pt_workers *workers;
 	struct pt_buffers *buffers;
 	pt_ahead_read_fn *read;
+	pt_ahead_cut_fn *cut;           /* or NULL */
 	void *ctx;
 	uint64_t size, align;
 	uint32_t refs;
@@ -46,8 +47,8 @@ struct pt_ahead {
 
 static void slot_read(struct pt_work *work);
 
-int pt_ahead_create(struct pt_workers *workers, struct pt_buffers *buffers, uint64_t size, uint64_t align, pt_ahead_read_fn *read, void *ctx,
-		    struct pt_ahead **ret_ahead)
+int pt_ahead_create(struct pt_workers *workers, struct pt_buffers *buffers, uint64_t size, uint64_t align, pt_ahead_read_fn *read, pt_ahead_cut_fn *cut,
+		    void *ctx, struct pt_ahead **ret_ahead)
 {
 	struct pt_ahead *a = pt_calloc(1, sizeof(*a));
 	uint32_t i;
@@ -59,6 +60,7 @@ int pt_ahead_create(struct pt_workers *workers, struct pt_buffers *buffers, uint
 	a->workers = workers;
 	a->buffers = buffers;
 	a->read = read;
+	a->cut = cut;
 	a->ctx = ctx;
 	a->size = size;
 	a->align = align % PT_BUFFER_BYTES;
@@ -142,10 +144,20 @@ void pt_ahead_close(struct pt_ahead *a)
 	unref_unlock(a);
 }
 
+static uint64_t window_end(const struct pt_ahead *a, uint64_t off)
+{
+	uint64_t max = pt_size_min(PT_BUFFER_BYTES, a->size - off), end;
+
+	if (a->cut)
+		end = a->cut(a->ctx, off, max);
+	else
+		end = off < a->align ? a->align : a->align + ((off - a->align) / PT_BUFFER_BYTES + 1) * PT_BUFFER_BYTES;
+	return end > off ? pt_size_min(end, off + max) : off + max;
+}
+
 static void fetch_locked(struct pt_ahead *a, uint64_t from)
 {
 	uint32_t i, held = 0;
-	uint64_t end;
 	struct slot *s;
 
 	for (i = 0; i < PT_AHEAD_SLOTS; i++)
@@ -160,9 +172,8 @@ static void fetch_locked(struct pt_ahead *a, uint64_t from)
 			s->buffer = pt_buffers_get(a->buffers);
 		if (!s->buffer)
 			break;
-		end = a->fetched < a->align ? a->align : a->align + ((a->fetched - a->align) / PT_BUFFER_BYTES + 1) * PT_BUFFER_BYTES;
 		s->off = a->fetched;
-		s->len = pt_size_min(end, a->size) - s->off;
+		s->len = window_end(a, s->off) - s->off;
 		s->state = QUEUED;
 		a->fetched = s->off + s->len;
 		held++;
@@ -201,7 +212,7 @@ static bool lease_locked(struct pt_ahead *a, uint64_t off, uint64_t len, struct 
 	uint64_t n;
 
 	*lease = (struct pt_ahead_lease){ 0 };
-	while (len && lease->iov_count < 2) {
+	while (len && lease->iov_count < PT_AHEAD_IOVS) {
 		s = slot_at_locked(a, off);
 		if (!s)
 			break;

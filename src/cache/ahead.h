@@ -12,15 +12,19 @@
 #include "cache/work.h"
 
 #define PT_AHEAD_SLOTS 8
+#define PT_AHEAD_IOVS 4                 /* windows that one reply is made from */
 
 struct pt_ahead;
 
 /* All of len, or -errno. */
 typedef int64_t pt_ahead_read_fn(void *ctx, void *buf, uint64_t len, uint64_t off);
 
-/* read is called by the workers until close. align: where windows begin, modulo their size. -ENOMEM. */
-int pt_ahead_create(struct pt_workers *workers, struct pt_buffers *buffers, uint64_t size, uint64_t align, pt_ahead_read_fn *read, void *ctx,
-		    struct pt_ahead **ret_ahead);
+/* Where a window that begins at off had best end: after off, at most max bytes later. Called with the lock held. */
+typedef uint64_t pt_ahead_cut_fn(void *ctx, uint64_t off, uint64_t max);
+
+/* read is called by the workers until close, cut by pt_ahead_get. align: where windows begin, modulo their size, when cut is NULL. -ENOMEM. */
+int pt_ahead_create(struct pt_workers *workers, struct pt_buffers *buffers, uint64_t size, uint64_t align, pt_ahead_read_fn *read, pt_ahead_cut_fn *cut,
+		    void *ctx, struct pt_ahead **ret_ahead);
 /* Waits for reads under way; read is not called any more. Leases stay good. */
 void pt_ahead_close(struct pt_ahead *a);
 
@@ -28,7 +32,7 @@ struct pt_ahead_lease {
 	struct pt_ahead *ahead;         /* referenced */
 	uint32_t slots;                 /* bits: in use by this lease */
 	int iov_count;
-	struct iovec iov[2];            /* the bytes that were asked for */
+	struct iovec iov[PT_AHEAD_IOVS]; /* the bytes that were asked for */
 };
 
 /* 1: the bytes are in the lease, to be given back; 0: they were not fetched ahead, read them (off + len is within the file). */

@@ -164,6 +164,24 @@ static uint32_t segment_find(const struct pt_container *c, uint64_t off)
 	return lo;
 }
 
+uint64_t pt_container_cut(const struct pt_container *c, uint64_t off, uint64_t max)
+{
+	uint64_t end = off + pt_size_min(max, off < c->size ? c->size - off : 0), begin, cut, into;
+	const struct pt_container_segment *seg;
+	uint32_t s;
+
+	if (end >= c->size)
+		return end;
+	s = segment_find(c, end);
+	seg = &c->segments[s];
+	if (seg->object == PT_CONTAINER_LITERAL)
+		return end;
+	begin = s ? c->segments[s - 1].end : 0;
+	into = (seg->off + (end - begin)) % PT_HASH_CHUNK;      /* bytes of the chunk that end is in */
+	cut = into <= end - begin ? end - into : begin;
+	return cut > off ? cut : end;
+}
+
 struct batch {
 	struct pt_manifest m;           /* of the objects that this read touches */
 	struct pt_object objects[GROUP];

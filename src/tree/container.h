@@ -65,6 +65,8 @@ struct pt_container *pt_container_ref(struct pt_container *c);
 void pt_container_unref(struct pt_container *c);                        /* NULL is fine */
 /* File bytes; the container's blob is pinned by the caller. Bytes read (short only at the end) or -errno. Thread-safe. Not for bundles. */
 int64_t pt_container_read(struct pt_container *c, void *buf, uint64_t len, uint64_t off);
+/* Where a read that begins at off had best end: at most max bytes later, and not in the middle of a chunk that has a checksum, for that would be read twice. */
+uint64_t pt_container_cut(const struct pt_container *c, uint64_t off, uint64_t max);
 /* While its blob is pinned: chunks that a read has verified are not verified again. How many objects are held, for the release: a failure only costs time. */
 uint32_t pt_container_hold(struct pt_container *c);
 void pt_container_release(struct pt_container *c, uint32_t held);

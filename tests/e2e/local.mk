@@ -15,6 +15,7 @@ EXTRA_DIST += \
 	tests/e2e/test_messages.py \
 	tests/e2e/test_metadata.py \
 	tests/e2e/test_remote.py \
+	tests/e2e/test_sealed.py \
 	tests/e2e/test_models_clients.py \
 	tests/e2e/test_models_files.py \
 	tests/e2e/test_models_ranks.py \

@@ -327,7 +327,7 @@ START_TEST(a_sequential_reader_finds_its_bytes_fetched)
 
 	begin(0);
 	ck_assert_int_eq(pt_buffers_init(&buffers, 16), 0);
-	ck_assert_int_eq(pt_ahead_create(workers, &buffers, size, 1234, source_read, &s, &a), 0);
+	ck_assert_int_eq(pt_ahead_create(workers, &buffers, size, 1234, source_read, NULL, &s, &a), 0);
 	for (off = 0; off < size; off += len) {
 		len = size - off < step ? size - off : step;
 		requests++;
@@ -335,6 +335,46 @@ START_TEST(a_sequential_reader_finds_its_bytes_fetched)
 	}
 	ck_assert_uint_eq(found, requests - 1);         /* all but the first */
 	ck_assert_int_le(atomic_load(&s.reads), 15);
+	pt_ahead_close(a);
+	pt_buffers_done(&buffers);
+	end();
+}
+END_TEST
+
+#define CUT 700001
+
+static uint64_t cut_read_bad;
+
+static uint64_t cut(void *ctx, uint64_t off, uint64_t max)
+{
+	(void)ctx;
+	return off + max < (off / CUT + 1) * CUT ? off + max : (off / CUT + 1) * CUT;
+}
+
+static int64_t cut_read(void *ctx, void *buf, uint64_t len, uint64_t off)
+{
+	if (off / CUT != (off + len - 1) / CUT)
+		__atomic_add_fetch(&cut_read_bad, 1, __ATOMIC_RELAXED);
+	return source_read(ctx, buf, len, off);
+}
+
+START_TEST(windows_end_where_the_source_wants_them_to)
+{
+	struct source s = { .seed = 6 };
+	uint64_t size = 9 * MIB + 5, off, len, found = 0, requests = 0;
+	struct pt_buffers buffers;
+	struct pt_ahead *a;
+
+	begin(0);
+	ck_assert_int_eq(pt_buffers_init(&buffers, 16), 0);
+	ck_assert_int_eq(pt_ahead_create(workers, &buffers, size, 0, cut_read, cut, &s, &a), 0);
+	for (off = 0; off < size; off += len) {
+		len = size - off < MIB ? size - off : MIB;
+		requests++;
+		found += read_ahead(a, off, len, 6);
+	}
+	ck_assert_uint_eq(found, requests - 1);
+	ck_assert_uint_eq(cut_read_bad, 0);
 	pt_ahead_close(a);
 	pt_buffers_done(&buffers);
 	end();
@@ -353,7 +393,7 @@ START_TEST(a_jumping_reader_reads_for_itself_and_leaves_no_buffer_taken)
 
 	begin(0);
 	ck_assert_int_eq(pt_buffers_init(&buffers, 4), 0);
-	ck_assert_int_eq(pt_ahead_create(workers, &buffers, 64 * MIB, 0, source_read, &s, &a), 0);
+	ck_assert_int_eq(pt_ahead_create(workers, &buffers, 64 * MIB, 0, source_read, NULL, &s, &a), 0);
 	for (i = 0; i < 50; i++) {
 		off = (uint64_t)rand_r(&seed) % (60 * MIB);
 		read_ahead(a, off, 4096, 5);
@@ -404,7 +444,7 @@ START_TEST(threads_that_share_a_reader_never_wait_for_what_was_given_up)
 
 	begin(0);
 	ck_assert_int_eq(pt_buffers_init(&buffers, 16), 0);
-	ck_assert_int_eq(pt_ahead_create(workers, &buffers, 32 * MIB, 64, source_read, &s, &a), 0);
+	ck_assert_int_eq(pt_ahead_create(workers, &buffers, 32 * MIB, 64, source_read, NULL, &s, &a), 0);
 	for (i = 0; i < 4; i++) {
 		t[i].a = a;
 		t[i].seed = (unsigned)i + 1;
@@ -428,7 +468,7 @@ START_TEST(errors_ahead_are_left_to_the_reader)
 
 	begin(0);
 	ck_assert_int_eq(pt_buffers_init(&buffers, 8), 0);
-	ck_assert_int_eq(pt_ahead_create(workers, &buffers, 8 * MIB, 0, source_read, &s, &a), 0);
+	ck_assert_int_eq(pt_ahead_create(workers, &buffers, 8 * MIB, 0, source_read, NULL, &s, &a), 0);
 	for (off = 0; off < 8 * MIB; off += MIB)
 		ck_assert_uint_eq(read_ahead(a, off, MIB, 5), 0);
 	pt_ahead_close(a);
@@ -457,7 +497,7 @@ START_TEST(every_failing_allocation_is_told)
 	ck_assert_int_eq(rc, -ENOMEM);
 	ck_assert_int_eq(pt_buffers_init(&buffers, 4), 0);
 	pt_alloc_fail_after(0);
-	rc = pt_ahead_create(workers, &buffers, MIB, 0, source_read, &s, &a);
+	rc = pt_ahead_create(workers, &buffers, MIB, 0, source_read, NULL, &s, &a);
 	pt_alloc_fail_after(-1);
 	ck_assert_int_eq(rc, -ENOMEM);
 	pt_buffers_done(&buffers);
@@ -481,6 +521,7 @@ int main(void)
 	tcase_add_test(tc, many_readers_of_a_file_being_filled_see_its_bytes);
 	tcase_add_test(tc, a_cache_of_no_size_is_none);
 	tcase_add_loop_test(tc, a_sequential_reader_finds_its_bytes_fetched, 0, 3);
+	tcase_add_test(tc, windows_end_where_the_source_wants_them_to);
 	tcase_add_test(tc, a_jumping_reader_reads_for_itself_and_leaves_no_buffer_taken);
 	tcase_add_test(tc, threads_that_share_a_reader_never_wait_for_what_was_given_up);
 	tcase_add_test(tc, errors_ahead_are_left_to_the_reader);
