@@ -79,6 +79,10 @@ int pt_name_check(const char *name);
 int pt_entry_get(struct pt_repo *repo, uint64_t parent, const char *name, struct pt_entry *ret_entry, uint64_t *ret_version);
 /* Puts the time of the last change of a directory's entries, without compare; value is the caller's buffer. */
 void pt_node_changed(struct pt_batch *b, uint64_t node, struct pt_buf *value);
+/* A file that a directory's index of tensors is made from (tree/models.h). */
+bool pt_node_is_model(enum pt_node_kind kind, const char *name);
+/* Puts the record of model files of a directory, without compare; value as above, shared with it. */
+void pt_node_models_changed(struct pt_batch *b, uint64_t node, struct pt_buf *value);
 /* Takes a reference on a blob in the batch. *ret_new: nobody referred to it before, so its writer's pin can go once the batch holds. */
 int pt_node_blob_take(struct pt_repo *repo, struct pt_batch *b, const struct pt_blob_ref *ref, uint64_t bytes, struct pt_buf *value, bool *ret_new);
 /* pt_node_update with a blob of blob_bytes, and what extra adds to the batch (118 operations at most). */

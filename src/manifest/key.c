@@ -46,6 +46,12 @@ void pt_rkey_times(struct pt_rkey *ret_key, uint64_t node)
 	key_be64(ret_key, node);
 }
 
+void pt_rkey_models(struct pt_rkey *ret_key, uint64_t node)
+{
+	key_start(ret_key, 'f');
+	key_be64(ret_key, node);
+}
+
 void pt_rkey_manifest(struct pt_rkey *ret_key, uint64_t node, const char *scope)
 {
 	key_start(ret_key, 'm');

@@ -110,6 +110,33 @@ void pt_node_changed(struct pt_batch *b, uint64_t node, struct pt_buf *value)
 	pt_batch_put(b, &key, value);
 }
 
+bool pt_node_is_model(enum pt_node_kind kind, const char *name)
+{
+	return kind == PT_NODE_CONTAINER || (kind == PT_NODE_FILE && strcmp(name, PT_PLAN_NAME) == 0);
+}
+
+void pt_node_models_changed(struct pt_batch *b, uint64_t node, struct pt_buf *value)
+{
+	struct pt_rkey key;
+
+	if (!value->len)
+		pt_record_times_encode(pt_time_now_ns(), value);
+	pt_rkey_models(&key, node);
+	pt_batch_put(b, &key, value);
+}
+
+int pt_node_models_version(struct pt_repo *repo, uint64_t id, uint64_t *ret_version)
+{
+	struct pt_buf value = PT_BUF_INIT;
+	struct pt_rkey key;
+	int rc;
+
+	pt_rkey_models(&key, id);
+	rc = pt_rec_get(repo, &key, &value, ret_version);
+	pt_buf_done(&value);
+	return rc;
+}
+
 /* Takes a reference on the blob in the batch. *ret_new: nobody referred to it before, so its writer's pin can go once the batch holds. */
 int pt_node_blob_take(struct pt_repo *repo, struct pt_batch *b, const struct pt_blob_ref *ref, uint64_t bytes, struct pt_buf *value, bool *ret_new)
 {
@@ -170,6 +197,8 @@ static int create_once(struct pt_repo *repo, struct pt_node *node, bool *ret_unp
 	pt_rkey_node(&key, node->id);
 	pt_batch_put(&batch, &key, &node_value);
 	pt_node_changed(&batch, node->parent, &times_value);
+	if (pt_node_is_model(node->kind, node->name))
+		pt_node_models_changed(&batch, node->parent, &times_value);
 	if (!pt_id_is_zero(&node->blob.id)) {
 		rc = pt_node_blob_take(repo, &batch, &node->blob, node->size, &blob_value, &unpin);
 		if (rc < 0)
@@ -258,7 +287,7 @@ static int entry_kind_change(struct pt_repo *repo, struct pt_batch *batch, const
 
 int pt_node_update_with(struct pt_repo *repo, struct pt_node *node, uint64_t blob_bytes, pt_node_extra_fn *extra, void *ctx)
 {
-	struct pt_buf node_value = PT_BUF_INIT, blob_value = PT_BUF_INIT, garbage = PT_BUF_INIT, entry_value = PT_BUF_INIT;
+	struct pt_buf node_value = PT_BUF_INIT, blob_value = PT_BUF_INIT, garbage = PT_BUF_INIT, entry_value = PT_BUF_INIT, times_value = PT_BUF_INIT;
 	struct pt_node old, next;
 	struct pt_batch batch;
 	struct pt_rkey key;
@@ -299,6 +328,9 @@ int pt_node_update_with(struct pt_repo *repo, struct pt_node *node, uint64_t blo
 			if (rc < 0)
 				goto out;
 		}
+		if ((next.kind != old.kind || pt_id_compare(&old.blob.id, &next.blob.id)) &&
+		    (pt_node_is_model(old.kind, old.name) || pt_node_is_model(next.kind, next.name)))
+			pt_node_models_changed(&batch, next.parent, &times_value);
 	}
 	rc = pt_record_node_encode(&next, &node_value);
 	if (rc < 0)
@@ -326,6 +358,7 @@ out:
 	pt_buf_done(&blob_value);
 	pt_buf_done(&garbage);
 	pt_buf_done(&entry_value);
+	pt_buf_done(&times_value);
 	return rc;
 }
 
@@ -365,6 +398,8 @@ void pt_node_drop(struct pt_batch *b, const struct pt_node *node, struct pt_buf 
 		pt_rkey_times(&key, node->id);
 		pt_batch_compare(b, &key, node->times_version);
 		pt_batch_delete(b, &key);
+		pt_rkey_models(&key, node->id);
+		pt_batch_delete(b, &key);
 	}
 	if (!pt_id_is_zero(&node->blob.id))
 		pt_record_garbage_add(garbage, &node->blob);
@@ -403,6 +438,8 @@ static int remove_once(struct pt_repo *repo, uint64_t parent, const char *name, 
 	pt_batch_delete(&batch, &entry_key);
 	pt_node_drop(&batch, &node, &garbage);
 	pt_node_changed(&batch, parent, &times_value);
+	if (pt_node_is_model(node.kind, name))
+		pt_node_models_changed(&batch, parent, &times_value);
 	rc = pt_batch_garbage(&batch, &garbage);
 	if (!rc)
 		rc = pt_batch_commit(repo, &batch, NULL);

@@ -5,6 +5,7 @@
  *   d | parent id be64 | component        -> node id, kind               a name
  *   n | node id be64                      -> struct pt_node              attributes
  *   t | node id be64                      -> when a directory's entries last changed (put without compare)
+ *   f | node id be64                      -> when a directory's model files last changed: containers, tp_plan.json (put without compare)
  *   m | node id be64 | scope text         -> struct pt_manifest          the current revision of (key, scope)
  *   p | node id be64 | scope text | 0 | set identity hash  -> struct pt_pending
  *   o | object id                         -> reference count, size, payload offset
@@ -29,6 +30,7 @@
 #define PT_NAME_MAX 255
 #define PT_KEY_MAX 1024
 #define PT_STEP_MAX 64
+#define PT_PLAN_NAME "tp_plan.json"             /* of a directory: see tree/tp_plan.h */
 #define PT_NODE_ROOT ((uint64_t)1)
 
 /* A tensor is a directory with a manifest or a pending set: a key may at once be a tensor and a prefix of other keys. */

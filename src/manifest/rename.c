@@ -137,6 +137,12 @@ static int lock_ancestry(struct pt_repo *repo, struct pt_batch *b, struct pt_buf
 	return 0;
 }
 
+/* Under its old name or the new one. */
+static bool is_model(const struct side *s, const char *new_name)
+{
+	return pt_node_is_model(s->node.kind, s->name) || pt_node_is_model(s->node.kind, new_name);
+}
+
 static int build_and_commit(struct pt_repo *repo, struct pt_batch *batch, struct side *from, struct side *to, bool exchange)
 {
 	struct pt_buf times_value = PT_BUF_INIT, garbage = PT_BUF_INIT;
@@ -158,6 +164,11 @@ static int build_and_commit(struct pt_repo *repo, struct pt_batch *batch, struct
 	pt_node_changed(batch, from->parent, &times_value);
 	if (from->parent != to->parent)
 		pt_node_changed(batch, to->parent, &times_value);
+	if (is_model(from, to->name) || (to->there && is_model(to, from->name))) {
+		pt_node_models_changed(batch, from->parent, &times_value);
+		if (from->parent != to->parent)
+			pt_node_models_changed(batch, to->parent, &times_value);
+	}
 	if (!rc)
 		rc = pt_batch_garbage(batch, &garbage);
 	if (!rc)

@@ -14,7 +14,6 @@
 
 #define CONTAINERS 256
 #define DIRS 64
-#define PLAN_NAME "tp_plan.json"
 #define PLAN_BYTES_MAX (4u << 20)
 
 struct pt_models {
@@ -153,7 +152,7 @@ static int scan_child(void *ctx, const char *name, uint64_t id, enum pt_node_kin
 {
 	struct scan *s = ctx;
 	struct pt_node n, *more;
-	bool plan = kind == PT_NODE_FILE && strcmp(name, PLAN_NAME) == 0;
+	bool plan = kind == PT_NODE_FILE && strcmp(name, PT_PLAN_NAME) == 0;
 
 	if (name[0] == 1 || (kind != PT_NODE_CONTAINER && !plan))
 		return 0;
@@ -325,14 +324,15 @@ static int dir_build(struct pt_models *m, struct scan *s, struct pt_model_dir **
 	return 0;
 }
 
-static struct pt_model_dir *dir_known(struct pt_models *m, uint64_t node, uint64_t seen, uint64_t signature)
+/* seen or signature: NULL. */
+static struct pt_model_dir *dir_known(struct pt_models *m, uint64_t node, const uint64_t *seen, const uint64_t *signature)
 {
 	struct pt_model_dir *d;
 	size_t i;
 
 	for (i = 0; i < m->dir_count; i++) {
 		d = m->dir[i];
-		if (d->node != node || (seen ? d->seen != seen : d->signature != signature))
+		if (d->node != node || (seen && d->seen != *seen) || (signature && d->signature != *signature))
 			continue;
 		to_front((void **)m->dir, i);
 		__atomic_add_fetch(&d->refs, 1, __ATOMIC_RELAXED);
@@ -365,16 +365,16 @@ static void dir_remember(struct pt_models *m, struct pt_model_dir *d, uint64_t s
 static int dir_once(struct pt_models *m, uint64_t node, struct pt_model_dir **ret_dir)
 {
 	struct scan s = { .m = m, .parent = node };
+	uint64_t version, signature;
 	struct pt_model_dir *d;
-	uint64_t version;
 	int rc;
 
 	/* Asked before the scan: what changes meanwhile makes the next caller look again. */
-	rc = pt_meta_version(&pt_repo_store(m->repo)->meta, &version);
+	rc = pt_node_models_version(m->repo, node, &version);
 	if (rc < 0)
 		return rc;
 	pthread_mutex_lock(&m->lock);
-	d = dir_known(m, node, version, 0);
+	d = dir_known(m, node, &version, NULL);
 	pthread_mutex_unlock(&m->lock);
 	if (d) {
 		*ret_dir = d;
@@ -387,8 +387,9 @@ static int dir_once(struct pt_models *m, uint64_t node, struct pt_model_dir **re
 		rc = pt_fail_nomem();
 	if (rc < 0)
 		goto out;
+	signature = pt_hash64(s.sign.data, s.sign.len);
 	pthread_mutex_lock(&m->lock);
-	d = dir_known(m, node, 0, pt_hash64(s.sign.data, s.sign.len));
+	d = dir_known(m, node, NULL, &signature);
 	if (d)
 		d->seen = version;
 	pthread_mutex_unlock(&m->lock);
@@ -430,7 +431,7 @@ int pt_models_plan_dim(struct pt_models *m, uint64_t key_node, struct pt_request
 	rc = pt_node_get(m->repo, key_node, &key);
 	if (rc < 0)
 		return rc;
-	rc = pt_node_lookup(m->repo, key.parent, PLAN_NAME, &plan);
+	rc = pt_node_lookup(m->repo, key.parent, PT_PLAN_NAME, &plan);
 	if (!rc) {
 		pt_node_done(&plan);
 		rc = pt_models_dir(m, key.parent, &d);

@@ -1,7 +1,7 @@
 /* tree/models.h - directories with model files in them: loaded containers, and for each directory which tensor names lead to which tensor.
  *
- * An index of a directory is rebuilt when one of its containers, or its tp_plan.json, is another than before; a counter of the whole store tells cheaply that nothing
- * can have changed. Everything handed out is immutable and referenced. Thread-safe. */
+ * An index of a directory is rebuilt when one of its containers, or its tp_plan.json, is another than before; a record of the directory tells cheaply that none
+ * can have changed (pt_node_models_version), however much else is written in it. Everything handed out is immutable and referenced. Thread-safe. */
 #ifndef PT_TREE_MODELS_H
 #define PT_TREE_MODELS_H
 
@@ -30,7 +30,7 @@ struct pt_model_dir {
 	int refs;                       /* atomic */
 	uint64_t node;
 	uint64_t signature;             /* of files and plan */
-	uint64_t seen;                  /* the store's version when this was found right; models' lock */
+	uint64_t seen;                  /* pt_node_models_version when this was found right; models' lock */
 	uint32_t file_count, alias_count;
 	struct pt_model_file *files;    /* in byte order of names */
 	struct pt_model_alias *aliases; /* in byte order of names */

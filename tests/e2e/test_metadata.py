@@ -54,3 +54,27 @@ def test_what_another_mount_closed_is_opened_here_every_time(mounts):
         with open(two / "w/full.npy", "wb") as f:
             np.save(f, np.full((5, 7), n))
         assert np.load(one / "w/full.npy").shape == (5, 7)
+
+
+def test_names_that_are_not_there_do_not_make_a_large_directory_be_read_again(mnt):
+    for i in range(1500):
+        os.mkdir(mnt.key("many") / f"t{i}")
+    assert not (mnt / "many/absent").exists()
+    before = queries(mnt)
+    for i in range(100):
+        os.mkdir(mnt / f"many/u{i}")            # looks whether the name is there, and then changes the directory
+    # A handful a directory that is made; reading the directory is four at a time, of 512 names each.
+    assert queries(mnt) - before < 100 * 16
+
+
+def test_a_tensor_file_written_through_another_mount_has_its_tensors_at_once(mounts):
+    one, two = mounts("one"), mounts("two")
+    one.key("m")
+    for n in range(5):
+        assert not (one / f"m/w{n}").exists()
+        np.save(two / f"m/w{n}.npy", np.full(3, n))
+        assert np.load(one / f"m/w{n}/full.npy")[0] == n
+        os.rename(two / f"m/w{n}.npy", two / f"m/v{n}.npy")
+        assert not (one / f"m/w{n}").exists() and np.load(one / f"m/v{n}/full.npy")[0] == n
+        os.unlink(two / f"m/v{n}.npy")
+        assert not (one / f"m/v{n}").exists()

@@ -556,6 +556,67 @@ START_TEST(racing_renames_make_no_circle)
 }
 END_TEST
 
+static uint64_t models_of(uint64_t node)
+{
+	uint64_t version;
+
+	check_ok(pt_node_models_version(repo, node, &version));
+	return version;
+}
+
+static void contents_put(uint64_t id, enum pt_node_kind kind)
+{
+	struct pt_object_writer *w;
+	struct pt_node node;
+
+	check_ok(pt_node_get(repo, id, &node));
+	check_ok(pt_plain_writer_create(repo, &w));
+	check_ok(pt_object_writer_append(w, "bytes", 5));
+	check_ok(pt_plain_writer_seal(w, &node.blob, &node.size));
+	node.kind = kind;
+	check_ok(pt_node_update(repo, &node));
+	pt_node_done(&node);
+}
+
+#define CHANGES(node, call) do { uint64_t was = models_of(node); call; ck_assert_uint_ne(models_of(node), was); } while (0)
+#define CHANGES_NOT(node, call) do { uint64_t was = models_of(node); call; ck_assert_uint_eq(models_of(node), was); } while (0)
+
+START_TEST(model_files_and_nothing_else_change_the_number_of_their_directory)
+{
+	uint64_t d = make(PT_NODE_ROOT, "d", PT_NODE_DIR), e = make(PT_NODE_ROOT, "e", PT_NODE_DIR), file, plan, in_e;
+
+	CHANGES_NOT(d, make(d, "key", PT_NODE_DIR));
+	CHANGES_NOT(d, file = make(d, "w.npy", PT_NODE_FILE));
+	CHANGES_NOT(d, contents_put(file, PT_NODE_FILE));
+	CHANGES(d, contents_put(file, PT_NODE_CONTAINER));
+	CHANGES(d, contents_put(file, PT_NODE_CONTAINER));
+	CHANGES_NOT(d, make(d, "another", PT_NODE_DIR));
+	CHANGES_NOT(d, check_ok(pt_node_rename(repo, d, "another", d, "third", false, false)));
+	CHANGES(d, check_ok(pt_node_rename(repo, d, "w.npy", d, "v.npy", false, false)));
+	in_e = models_of(e);
+	CHANGES(d, check_ok(pt_node_rename(repo, d, "v.npy", e, "w.npy", false, false)));
+	ck_assert_uint_ne(models_of(e), in_e);
+	make(d, "plain", PT_NODE_FILE);
+	in_e = models_of(e);
+	CHANGES(d, check_ok(pt_node_rename(repo, d, "plain", e, "w.npy", false, true)));
+	ck_assert_uint_ne(models_of(e), in_e);
+	CHANGES(d, check_ok(pt_node_unlink(repo, d, "plain")));
+	CHANGES_NOT(e, check_ok(pt_node_unlink(repo, e, "w.npy")));
+	CHANGES(d, plan = make(d, "tp_plan.json", PT_NODE_FILE));
+	CHANGES(d, contents_put(plan, PT_NODE_FILE));
+	CHANGES(d, check_ok(pt_node_rename(repo, d, "tp_plan.json", d, "old", false, false)));
+	CHANGES_NOT(d, contents_put(plan, PT_NODE_FILE));
+	CHANGES(d, check_ok(pt_node_rename(repo, d, "old", d, "tp_plan.json", false, false)));
+	CHANGES(d, contents_put(plan, PT_NODE_CONTAINER));
+	CHANGES(d, contents_put(plan, PT_NODE_FILE));
+	CHANGES(d, check_ok(pt_node_unlink(repo, d, "tp_plan.json")));
+	check_ok(pt_node_rmdir(repo, d, "third"));
+	check_ok(pt_node_rmdir(repo, d, "key"));
+	check_ok(pt_node_rmdir(repo, PT_NODE_ROOT, "d"));
+	ck_assert_uint_eq(models_of(d), 0);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("node");
@@ -570,6 +631,7 @@ int main(void)
 	tcase_add_test(c, replaced_contents_live_while_pinned);
 	tcase_add_test(c, two_names_may_refer_to_one_blob);
 	tcase_add_test(c, rename_follows_posix);
+	tcase_add_test(c, model_files_and_nothing_else_change_the_number_of_their_directory);
 	tcase_add_test(c, revisions_and_pending_sets_move_along);
 	tcase_add_test(c, keys_go_there_and_back);
 	tcase_add_test(c, prune_stops_at_what_is_needed);
