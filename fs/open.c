@@ -1,4 +1,6 @@
 /* fs/open.c - opens, reads, writes and closes, sent to what the inode is. */
+#include "config.h"
+
 #include "fs.h"
 
 #include <errno.h>
@@ -212,6 +214,18 @@ static int open_whole(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h, 
 	return rc;
 }
 
+/* Writes of an ordinary file that is not read by the same descriptor go around the kernel's cache, which would hold every byte once more; what others map of it stays coherent
+ * where direct io and maps go together. */
+static void write_direct(const struct pt_fs *fs, struct fuse_file_info *fi)
+{
+	if (!fs->direct_mmap || (fi->flags & O_ACCMODE) != O_WRONLY)
+		return;
+	fi->direct_io = 1;
+#ifdef HAVE_FUSE_PASSTHROUGH
+	fi->parallel_direct_writes = 1;
+#endif
+}
+
 static int open_inode(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h, struct fuse_file_info *fi, struct pt_buf *text)
 {
 	const struct fuse_ctx *ctx = fuse_req_ctx(req);
@@ -229,6 +243,7 @@ static int open_inode(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h, 
 		pt_fs_intent_plain_end(fs, ctx->pid, i->node);
 		fi->keep_cache = keep;
 		fi->noflush = !writes;
+		write_direct(fs, fi);
 		return rc;
 	case PT_FS_MANY:
 		return open_many(fs, h, i, ctx, fi);
@@ -329,6 +344,8 @@ static int create_file(struct pt_fs *fs, struct pt_fs_inode *dir, const char *na
 	rc = pt_fs_file_open(fs, *ret_inode, (fi->flags & O_ACCMODE) != O_RDONLY, fi->flags & O_TRUNC, &keep);
 	if (rc < 0)
 		pt_fs_inode_unref(fs, *ret_inode);
+	else
+		write_direct(fs, fi);
 	return rc;
 }
 
