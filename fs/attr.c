@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/io.h"
+#include "transport.h"
 
 #define VIEW_ATTR_TIMEOUT 3600.0
 #define UPDATE_TRIES 20
@@ -46,6 +47,31 @@ static int node_attr(struct pt_fs *fs, struct pt_fs_inode *inode, const struct p
 	return 0;
 }
 
+/* All paths lead through the root, those to .ptio too: while the daemon cannot be reached it is as it last was, so that what is wrong can be read. */
+static int root_attr(struct pt_fs *fs, const struct pt_node *known, struct stat *st)
+{
+	struct pt_fs_inode *root = fs->root;
+	bool have;
+	int rc = -EIO;
+
+	pthread_mutex_lock(&root->lock);
+	have = fs->root_known;
+	pthread_mutex_unlock(&root->lock);
+	if (!have || !pt_fs_transport_is_down(fs))
+		rc = node_attr(fs, root, known, st);
+	pthread_mutex_lock(&root->lock);
+	if (rc == 0) {
+		fs->root_st = *st;
+		fs->root_known = true;
+	} else if (rc == -EIO && fs->root_known) {
+		*st = fs->root_st;
+		pt_fail_clear();
+		rc = 0;
+	}
+	pthread_mutex_unlock(&root->lock);
+	return rc;
+}
+
 static void view_attr(struct pt_fs_inode *inode, struct stat *st)
 {
 	const struct pt_fs_view *v = &inode->view;
@@ -78,7 +104,7 @@ int pt_fs_attr(struct pt_fs *fs, struct pt_fs_inode *inode, const struct pt_node
 	switch (inode->kind) {
 	case PT_FS_DIR:
 	case PT_FS_SYMLINK:
-		rc = node_attr(fs, inode, known, &st);
+		rc = inode == fs->root ? root_attr(fs, known, &st) : node_attr(fs, inode, known, &st);
 		break;
 	case PT_FS_AXIS:
 		rc = node_attr(fs, inode, known, &st);

@@ -128,6 +128,8 @@ struct pt_fs {
 	struct pt_fs_inode *lru_first, *lru_last;
 	size_t lru_count;
 	struct pt_fs_inode *root;
+	struct stat root_st;            /* as it was last known, if root_known; under root->lock */
+	bool root_known;
 
 	pthread_mutex_t writers_lock;   /* list of open writers (writer.c) */
 	struct pt_fs_writer *writers;

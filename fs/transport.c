@@ -13,6 +13,13 @@ const char *pt_fs_transport_name(const struct pt_fs *fs)
 	return pt_remote_status(&fs->store->data, &net) ? net.transport : "local";
 }
 
+bool pt_fs_transport_is_down(const struct pt_fs *fs)
+{
+	struct pt_net_status net;
+
+	return pt_remote_status(&fs->store->data, &net) && !net.connected;
+}
+
 void pt_fs_transport_status(const struct pt_fs *fs, json_t *root)
 {
 	struct pt_remote_rdma_status rdma;

@@ -8,6 +8,8 @@
 
 /* "local", "tcp", "tcp+tls" or "rdma": how objects are read now. */
 const char *pt_fs_transport_name(const struct pt_fs *fs);
+/* Whether the store is a daemon's, and it is not reached now. */
+bool pt_fs_transport_is_down(const struct pt_fs *fs);
 /* A member "remote" of root, for stores that a daemon exports. root may be NULL. */
 void pt_fs_transport_status(const struct pt_fs *fs, json_t *root);
 /* Its counters; none for a local store. */

@@ -26,6 +26,12 @@
 #define CONNECT_NS (5 * PT_NS_PER_S)
 #define BACKOFF_MIN_NS (PT_NS_PER_S / 20)
 #define BACKOFF_MAX_NS PT_NS_PER_S
+#define AWAY_NS PT_NS_PER_S                     /* what calls wait for a daemon for which others have waited in vain */
+
+static int64_t sooner(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
 
 static uint64_t cost_of(const struct pt_net_call *call)
 {
@@ -71,8 +77,10 @@ void pt_net_submit(struct pt_net_client *c, struct pt_net_call *call)
 	if (!call->reply)
 		call->reply = no_reply;
 	call->sent_before = false;
-	call->deadline_ns = pt_time_boot_ns() + c->timeout_ns + call->extra_ns;
 	pthread_mutex_lock(&c->lock);
+	call->hurried = c->in_vain && !c->status.connected;
+	call->attempts = c->attempts;
+	call->deadline_ns = pt_time_boot_ns() + call->extra_ns + (call->hurried && c->timeout_ns > AWAY_NS ? AWAY_NS : c->timeout_ns);
 	closing = c->closing;
 	if (!closing) {
 		call->state = PT_NET_QUEUED;
@@ -290,6 +298,7 @@ void pt_client_up(struct pt_net_client *c, bool known, bool resumed)
 	pthread_mutex_lock(&c->lock);
 	first = !c->established;
 	c->established = true;
+	c->in_vain = false;
 	c->status.connected = true;
 	c->status.connects++;
 	snprintf(c->status.peer, sizeof(c->status.peer), "%s", c->addrs[c->addr].text);
@@ -311,11 +320,23 @@ static void start(struct pt_net_client *c)
 	c->state_since_ns = pt_time_boot_ns();
 }
 
+/* Who asks although the daemon is known to be away is worth an attempt before its time. */
+static int64_t retry_at(struct pt_net_client *c)
+{
+	bool asked;
+
+	pthread_mutex_lock(&c->lock);
+	asked = c->in_vain && !TAILQ_EMPTY(&c->queue);
+	pthread_mutex_unlock(&c->lock);
+	return asked ? sooner(c->retry_at_ns, c->state_since_ns + BACKOFF_MIN_NS) : c->retry_at_ns;
+}
+
 /* ---- time ---- */
 
-static int64_t sooner(int64_t a, int64_t b)
+/* Its time is over; or it was made when the daemon had long been away, and since then no host could be reached. */
+static bool is_late_locked(const struct pt_net_client *c, const struct pt_net_call *call, int64_t now)
 {
-	return a < b ? a : b;
+	return call->deadline_ns <= now || (call->hurried && c->attempts > call->attempts + c->addr_count);
 }
 
 static void end_late_queued(struct pt_net_client *c, int64_t now)
@@ -327,11 +348,13 @@ static void end_late_queued(struct pt_net_client *c, int64_t now)
 	pthread_mutex_lock(&c->lock);
 	for (call = TAILQ_FIRST(&c->queue); call; call = next) {
 		next = TAILQ_NEXT(call, link);
-		if (call->deadline_ns <= now) {
+		if (is_late_locked(c, call, now)) {
 			TAILQ_REMOVE(&c->queue, call, link);
 			TAILQ_INSERT_TAIL(&over, call, link);
 		}
 	}
+	if (!TAILQ_EMPTY(&over) && c->state != PT_CONN_UP)
+		c->in_vain = true;
 	snprintf(why, sizeof(why), "%.500s", c->last_error);
 	pthread_mutex_unlock(&c->lock);
 	while ((call = TAILQ_FIRST(&over))) {
@@ -369,7 +392,7 @@ static int64_t next_time(struct pt_net_client *c, int64_t now)
 	struct pt_net_call *call;
 
 	switch (c->state) {
-	case PT_CONN_DOWN: at = sooner(at, c->retry_at_ns); break;
+	case PT_CONN_DOWN: at = sooner(at, retry_at(c)); break;
 	case PT_CONN_CONNECTING:
 	case PT_CONN_HELLO:
 	case PT_CONN_PROOF: at = sooner(at, c->state_since_ns + sooner(CONNECT_NS, c->timeout_ns)); break;
@@ -396,7 +419,7 @@ static void look_at_time(struct pt_net_client *c, int64_t now)
 		lost(c, pt_fail(EIO, "the daemon does not take what is sent to it"));
 		return;
 	}
-	if (c->state == PT_CONN_DOWN && now >= c->retry_at_ns) {
+	if (c->state == PT_CONN_DOWN && now >= retry_at(c)) {
 		start(c);
 	} else if (c->state != PT_CONN_DOWN && c->state != PT_CONN_UP && now >= c->state_since_ns + sooner(CONNECT_NS, c->timeout_ns)) {
 		lost(c, pt_fail(EIO, "no answer"));

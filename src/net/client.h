@@ -63,6 +63,8 @@ struct pt_net_call {
 	uint64_t id;
 	int64_t deadline_ns, sent_ns;
 	bool sent_before;
+	bool hurried;                   /* made when the daemon was known to be away */
+	uint64_t attempts;              /* to connect, that had come to nothing by then */
 };
 
 struct pt_net_status {

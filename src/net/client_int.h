@@ -35,6 +35,7 @@ struct pt_net_client {
 	uint64_t next_id;
 	bool closing;
 	bool established;               /* a session came about */
+	bool in_vain;                   /* a call has waited out its time since there was a session */
 	uint64_t attempts;              /* connections that came to nothing */
 	int last_rc;
 	struct pt_net_session session;

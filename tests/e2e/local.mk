@@ -2,6 +2,8 @@
 EXTRA_DIST += \
 	tests/e2e/clients.py \
 	tests/e2e/conftest.py \
+	tests/e2e/daemons.py \
+	tests/e2e/harm.py \
 	tests/e2e/pytest.ini \
 	tests/e2e/test_hostile_attributes.py \
 	tests/e2e/test_hostile_models.py \
@@ -16,6 +18,7 @@ EXTRA_DIST += \
 	tests/e2e/test_metadata.py \
 	tests/e2e/test_remote.py \
 	tests/e2e/test_sealed.py \
+	tests/e2e/test_remote_faults.py \
 	tests/e2e/test_models_clients.py \
 	tests/e2e/test_models_files.py \
 	tests/e2e/test_models_ranks.py \

@@ -3,7 +3,6 @@ import json
 import os
 import pathlib
 import signal
-import socket
 import subprocess
 import time
 
@@ -12,46 +11,11 @@ import torch
 
 import clients
 from clients import cut, random_array, shard_range
-from conftest import BUILD, PTIO, PTIOFS
+from conftest import PTIO, PTIOFS
+from daemons import Daemon, free_port
 
-PTIOD = BUILD / "tools" / "ptiod" / "ptiod"
 X = random_array("float32", (256, 512), 1)
 Y = random_array("float32", (256, 512), 2)
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
-class Daemon:
-    def __init__(self, scratch, store):
-        self.scratch, self.store, self.process, self.port = scratch, store, None, free_port()
-        self.secret = scratch / "secret"
-        self.secret.write_text("a secret of more than sixteen bytes\n")
-        self.secret.chmod(0o600)
-
-    @property
-    def uri(self):
-        return f"ptio://127.0.0.1:{self.port}"
-
-    def start(self):
-        self.process = subprocess.Popen([str(PTIOD), str(self.store), "--listen", f"127.0.0.1:{self.port}", "--secret-file", str(self.secret)],
-                                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        for line in self.process.stdout:
-            if "listening on" in line:
-                return self
-        raise RuntimeError("ptiod did not start")
-
-    def stop(self, number=signal.SIGTERM):
-        if self.process is None:
-            return 0
-        self.process.send_signal(number)
-        code = self.process.wait(timeout=60)
-        self.process.stdout.close()
-        self.process = None
-        return code
 
 
 @pytest.fixture(params=("dir", "mem"))
