@@ -61,5 +61,8 @@ void pt_fs_transport_text(const struct pt_fs *fs, void (*metric)(struct pt_buf *
 	metric(out, "rdma_work_requests_total", "counter", "RDMA READs posted.", rdma.requests);
 	metric(out, "rdma_read_bytes_total", "counter", "Bytes that they moved.", rdma.bytes_read);
 	metric(out, "rdma_read_bytes_asked_total", "counter", "Bytes of objects that were asked for by RDMA.", rdma.bytes_asked);
+	metric(out, "rdma_writes_total", "counter", "Pieces of uploads that went by RDMA.", rdma.writes);
+	metric(out, "rdma_written_bytes_total", "counter", "Bytes of them.", rdma.bytes_written);
+	metric(out, "rdma_write_fallbacks_total", "counter", "Pieces that were to go by RDMA and went by TCP.", rdma.write_fallbacks);
 	metric(out, "rdma_bounced_bytes_total", "counter", "Bytes moved by way of a bounce buffer.", rdma.bounced_bytes);
 }

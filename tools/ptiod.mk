@@ -18,7 +18,8 @@ tools_ptiod_ptiod_SOURCES = \
 	tools/ptiod/span.c \
 	tools/ptiod/spool.c \
 	tools/ptiod/upload.c \
-	tools/ptiod/watch.c
+	tools/ptiod/watch.c \
+	tools/ptiod/window.c
 dist_man_MANS += man/ptiod.1
 
 # The service for systemd, and a configuration to start from, beside the documents.

@@ -1,8 +1,8 @@
-/* net/rdma.h - one-sided reads of a daemon's memory over RC connections made with librdmacm. All verbs are in
+/* net/rdma.h - one-sided reads and writes of a daemon's memory over RC connections made with librdmacm. All verbs are in
  * rdma_verbs.c and rdma_verbs_server.c.
  *
  * The daemon registers one span of memory for remote reading and accepts connections whose private data is a token that it knows; it tells them the
- * span's address and key. Its processor has no part in the reads. Built without librdmacm, every call is -EOPNOTSUPP. */
+ * span's address and key. Its processor has no part in the reads. For writes it opens windows elsewhere, each until it is closed. Built without librdmacm, every call is -EOPNOTSUPP. */
 #ifndef PT_NET_RDMA_H
 #define PT_NET_RDMA_H
 
@@ -25,7 +25,19 @@ int pt_rdma_server_start(const struct sockaddr *sa, socklen_t sa_len, void *memo
 			 struct pt_rdma_server **ret_server);
 /* Ends the connection that came with the token; nothing can be read through it afterwards. */
 void pt_rdma_server_drop(struct pt_rdma_server *server, const uint8_t token[PT_RDMA_TOKEN]);
-void pt_rdma_server_stop(struct pt_rdma_server *server);        /* NULL is fine */
+void pt_rdma_server_stop(struct pt_rdma_server *server);        /* NULL is fine; all windows are closed */
+
+/* Memory that clients of one device may write to, with the key. */
+struct pt_rdma_window {
+	void *region;                   /* NULL: closed */
+	uint64_t addr;
+	uint32_t key;
+};
+
+/* For the client that connected with the token. Thread-safe, as is close. -ENOTCONN: it is not connected; -EIO. */
+int pt_rdma_server_open(struct pt_rdma_server *server, const uint8_t token[PT_RDMA_TOKEN], void *memory, uint64_t bytes, struct pt_rdma_window *ret_window);
+/* After it nobody writes there: the device refuses the key. -EIO: somebody still might, and the memory must not be used for anything else. */
+int pt_rdma_server_close(struct pt_rdma_window *window);
 
 /* ---- the client's side ---- */
 struct pt_rdma;
@@ -44,6 +56,19 @@ int pt_rdma_read(struct pt_rdma *rdma, struct pt_rdma_range *ranges, uint32_t co
 /* What reads are planned by: limits of the device and prices. Set prices before reads; limits stay. */
 void pt_rdma_costs(const struct pt_rdma *rdma, struct pt_rdma_costs *ret_costs);
 void pt_rdma_costs_set(struct pt_rdma *rdma, const struct pt_rdma_costs *prices);
+
+/* Bytes of ours, in registered memory, for a window of the daemon's. */
+struct pt_rdma_put {
+	const void *buf;
+	uint64_t len;
+	uint32_t key;                   /* of buf's registration */
+	uint64_t addr;
+	uint32_t remote_key;
+};
+
+/* All of them are in the daemon's memory when it returns 0. One caller at a time, reads included. After a failure the connection is of no use, and only
+ * when it is closed the buffers are free. -EIO. */
+int pt_rdma_write(struct pt_rdma *rdma, const struct pt_rdma_put *puts, uint32_t count, int64_t deadline_ns);
 /* The daemon's span. */
 uint64_t pt_rdma_span(const struct pt_rdma *rdma);
 /* A caller's memory, for reads straight into it. -EIO. */

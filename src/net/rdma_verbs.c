@@ -1,4 +1,4 @@
-/* net/rdma_verbs.c - the client's side of one-sided reads. With rdma_verbs_server.c all that touches libibverbs and librdmacm.
+/* net/rdma_verbs.c - the client's side of one-sided reads and writes. With rdma_verbs_server.c all that touches libibverbs and librdmacm.
  *
  * A client's READs are posted up to `depth` at once, each with a slot that has the list of local pieces. One that cannot go straight takes a stretch of a
  * registered ring, the bounce buffer. Every SIGNAL_EVERY-th is signalled, and whichever may have to be waited for; completion of one says that all before are complete, as an RC
@@ -253,7 +253,7 @@ static void land(struct pt_rdma *r, const struct pt_rdma_plan *plan, uint64_t nu
 	}
 }
 
-/* Waits until a signalled READ is complete: *ret_number, and all before it. */
+/* Waits until a signalled request is complete: *ret_number, and all before it. */
 static int await_completion(struct pt_rdma *r, int64_t deadline_ns, uint64_t *ret_number)
 {
 	struct pollfd p[2] = { { .fd = r->channel->fd, .events = POLLIN }, { .fd = r->events->fd, .events = POLLIN } };
@@ -269,13 +269,13 @@ static int await_completion(struct pt_rdma *r, int64_t deadline_ns, uint64_t *re
 		if (n < 0)
 			return fail_call("ibv_poll_cq");
 		if (n == 1 && wc.status != IBV_WC_SUCCESS)
-			return pt_fail(EIO, "RDMA: a read of the daemon's memory failed: %s", ibv_wc_status_str(wc.status));
+			return pt_fail(EIO, "RDMA: an access to the daemon's memory failed: %s", ibv_wc_status_str(wc.status));
 		if (n == 1) {
 			*ret_number = wc.wr_id;
 			return 0;
 		}
 		if (left <= 0)
-			return pt_fail(EIO, "RDMA: a read of the daemon's memory did not end in time");
+			return pt_fail(EIO, "RDMA: an access to the daemon's memory did not end in time");
 		if (poll(p, 2, (int)(left / 1000000) + 1) < 0 && errno != EINTR)
 			return fail_call("poll");
 		if (p[1].revents)
@@ -366,6 +366,32 @@ void pt_rdma_costs_set(struct pt_rdma *r, const struct pt_rdma_costs *prices)
 	r->costs.copy_ps = prices->copy_ps;
 }
 
+static int post_write(struct pt_rdma *r, const struct pt_rdma_put *put, uint64_t number, bool signal)
+{
+	struct ibv_sge sge = { (uintptr_t)put->buf, (uint32_t)put->len, put->key };
+	struct ibv_send_wr wr = { .wr_id = number, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE, .send_flags = signal ? IBV_SEND_SIGNALED : 0 };
+	struct ibv_send_wr *bad;
+
+	wr.wr.rdma.remote_addr = put->addr;
+	wr.wr.rdma.rkey = put->remote_key;
+	return ibv_post_send(r->id->qp, &wr, &bad) ? fail_call("ibv_post_send") : 0;
+}
+
+int pt_rdma_write(struct pt_rdma *r, const struct pt_rdma_put *puts, uint32_t count, int64_t deadline_ns)
+{
+	uint64_t posted = 0, landed = 0, number = 0;
+	int rc = 0;
+
+	while (rc == 0 && landed < count) {
+		for (; rc == 0 && posted < count && posted - landed < r->depth; posted++)
+			rc = post_write(r, &puts[posted], posted, posted + 1 == count || posted + 1 - landed == r->depth);
+		if (rc == 0)
+			rc = await_completion(r, deadline_ns, &number);
+		landed = rc == 0 ? number + 1 : landed;
+	}
+	return rc;
+}
+
 uint64_t pt_rdma_span(const struct pt_rdma *r)
 {
 	return r->span.bytes;
@@ -430,6 +456,10 @@ void pt_rdma_costs(const struct pt_rdma *r, struct pt_rdma_costs *ret_costs)
 void pt_rdma_costs_set(struct pt_rdma *r, const struct pt_rdma_costs *prices)
 {
 	(void)r, (void)prices;
+int pt_rdma_write(struct pt_rdma *r, const struct pt_rdma_put *puts, uint32_t count, int64_t deadline_ns)
+{
+	(void)r, (void)puts, (void)count, (void)deadline_ns;
+	return pt_fail(EOPNOTSUPP, "this ptio was built without RDMA");
 }
 
 uint64_t pt_rdma_span(const struct pt_rdma *r)

@@ -1,5 +1,5 @@
 /* net/rdma_verbs_server.c - the daemon's side: one span, registered for remote reading with each device that clients come through, and the
- * connections. One thread takes the connection manager's events; the data never passes here. */
+ * connections; and windows that they may write to. One thread takes the connection manager's events; the data never passes here. */
 #include "config.h"
 
 #include "net/rdma.h"
@@ -38,6 +38,7 @@ struct device {
 struct peer {
 	LIST_ENTRY(peer) link;
 	struct rdma_cm_id *id;
+	struct device *device;
 	uint8_t token[PT_RDMA_TOKEN];
 };
 
@@ -118,18 +119,21 @@ static void greet(struct pt_rdma_server *s, struct rdma_cm_event *e)
 	if (rdma_create_qp(e->id, d->pd, &qp))
 		goto reject;
 	p->id = e->id;
+	p->device = d;
 	memcpy(p->token, e->param.conn.private_data, PT_RDMA_TOKEN);
 	hello = (struct pt_rdma_hello){ .addr = (uintptr_t)s->memory, .bytes = s->bytes, .key = d->mr->rkey };
 	pt_rdma_hello_encode(&hello, hello_bytes);
 	param.private_data = hello_bytes;
 	param.private_data_len = sizeof(hello_bytes);
 	param.responder_resources = e->param.conn.responder_resources < d->reads_max ? e->param.conn.responder_resources : d->reads_max;
+	/* Under the lock: the peer may ask for a window as soon as it is accepted. */
+	pthread_mutex_lock(&s->lock);
 	if (rdma_accept(e->id, &param)) {
+		pthread_mutex_unlock(&s->lock);
 		rdma_destroy_qp(e->id);
 		goto reject;
 	}
 	e->id->context = p;
-	pthread_mutex_lock(&s->lock);
 	LIST_INSERT_HEAD(&s->peers, p, link);
 	pthread_mutex_unlock(&s->lock);
 	return;
@@ -252,6 +256,34 @@ void pt_rdma_server_drop(struct pt_rdma_server *s, const uint8_t token[PT_RDMA_T
 	pthread_mutex_unlock(&s->lock);
 }
 
+int pt_rdma_server_open(struct pt_rdma_server *s, const uint8_t token[PT_RDMA_TOKEN], void *memory, uint64_t bytes, struct pt_rdma_window *ret_window)
+{
+	struct device *d = NULL;
+	struct ibv_mr *mr;
+	struct peer *p;
+
+	pthread_mutex_lock(&s->lock);
+	LIST_FOREACH(p, &s->peers, link)
+		if (memcmp(p->token, token, PT_RDMA_TOKEN) == 0)
+			d = p->device;
+	pthread_mutex_unlock(&s->lock);
+	if (!d)
+		return pt_fail(ENOTCONN, "the client has no RDMA connection");
+	mr = ibv_reg_mr(d->pd, memory, bytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	if (!mr)
+		return fail_call("registering a window (raise the limit of locked memory: ulimit -l)");
+	*ret_window = (struct pt_rdma_window){ mr, (uintptr_t)memory, mr->rkey };
+	return 0;
+}
+
+int pt_rdma_server_close(struct pt_rdma_window *window)
+{
+	int rc = window->region ? ibv_dereg_mr(window->region) : 0;
+
+	window->region = NULL;
+	return rc ? pt_fail(EIO, "RDMA: a window cannot be revoked: %s", strerror(rc)) : 0;
+}
+
 void pt_rdma_server_stop(struct pt_rdma_server *s)
 {
 	uint64_t one = 1;
@@ -298,6 +330,18 @@ int pt_rdma_server_start(const struct sockaddr *sa, socklen_t sa_len, void *memo
 void pt_rdma_server_drop(struct pt_rdma_server *s, const uint8_t token[PT_RDMA_TOKEN])
 {
 	(void)s, (void)token;
+}
+
+int pt_rdma_server_open(struct pt_rdma_server *s, const uint8_t token[PT_RDMA_TOKEN], void *memory, uint64_t bytes, struct pt_rdma_window *ret_window)
+{
+	(void)s, (void)token, (void)memory, (void)bytes, (void)ret_window;
+	return pt_fail(EOPNOTSUPP, "this ptio was built without RDMA");
+}
+
+int pt_rdma_server_close(struct pt_rdma_window *window)
+{
+	(void)window;
+	return 0;
 }
 
 void pt_rdma_server_stop(struct pt_rdma_server *s)

@@ -160,6 +160,13 @@ static int read_check(const Ptio__Wire__Read *r)
 	return 0;
 }
 
+static int landed_check(const Ptio__Wire__Landed *l)
+{
+	if (l->piece >= PT_WIRE_PIECES_MAX || l->len < 1 || l->len > PT_WIRE_BODY_MAX || l->off > INT64_MAX - PT_WIRE_BODY_MAX)
+		return bad("a piece of an upload that makes no sense");
+	return 0;
+}
+
 int pt_wire_request_check(const Ptio__Wire__Request *q, uint64_t body_len)
 {
 	if ((body_len != 0) != (q->op_case == PTIO__WIRE__REQUEST__OP_WRITE))
@@ -175,6 +182,10 @@ int pt_wire_request_check(const Ptio__Wire__Request *q, uint64_t body_len)
 		return q->create->size_hint > INT64_MAX ? bad("a size that makes no sense") : blobs_check(&q->create->blob, 1, 1);
 	case PTIO__WIRE__REQUEST__OP_WRITE:
 		return q->write->off > INT64_MAX - PT_WIRE_BODY_MAX ? bad("an offset that makes no sense") : 0;
+	case PTIO__WIRE__REQUEST__OP_WINDOW:
+		return q->window->pieces < 1 || q->window->pieces > PT_WIRE_PIECES_MAX ? bad("a number of pieces that makes no sense") : 0;
+	case PTIO__WIRE__REQUEST__OP_LANDED:
+		return landed_check(q->landed);
 	case PTIO__WIRE__REQUEST__OP_SEAL:
 		return q->seal->bytes > INT64_MAX ? bad("a size that makes no sense") : 0;
 	case PTIO__WIRE__REQUEST__OP_READ:
@@ -212,6 +223,18 @@ static int entries_check(const Ptio__Wire__Entries *e)
 	return blobs_check(&e->blobs, 0, UINT32_MAX);
 }
 
+static int pieces_check(const Ptio__Wire__Pieces *p)
+{
+	uint64_t end;
+
+	if (p->n_piece > PT_WIRE_PIECES_MAX || p->n_addr != p->n_piece || p->n_bytes != p->n_piece || p->n_key != p->n_piece)
+		return bad("columns of pieces of the wrong length");
+	for (size_t i = 0; i < p->n_piece; i++)
+		if (p->piece[i] >= PT_WIRE_PIECES_MAX || p->bytes[i] < 1 || p->bytes[i] > PT_WIRE_BODY_MAX || !pt_size_add(p->addr[i], p->bytes[i], &end))
+			return bad("a piece of memory that makes no sense");
+	return 0;
+}
+
 int pt_wire_reply_check(const Ptio__Wire__Reply *p, uint64_t body_len)
 {
 	if (p->error > 4095)
@@ -222,6 +245,8 @@ int pt_wire_reply_check(const Ptio__Wire__Reply *p, uint64_t body_len)
 		return records_check(p->records);
 	if (p->result_case == PTIO__WIRE__REPLY__RESULT_ENTRIES)
 		return entries_check(p->entries);
+	if (p->result_case == PTIO__WIRE__REPLY__RESULT_PIECES)
+		return pieces_check(p->pieces);
 	if (p->result_case == PTIO__WIRE__REPLY__RESULT_PLACES) {
 		const Ptio__Wire__Places *l = p->places;
 

@@ -35,6 +35,7 @@ libptio_core_la_SOURCES += \
 	src/store/remote_pin.c \
 	src/store/remote_rdma.c \
 	src/store/remote_read.c \
+	src/store/remote_write.c \
 	src/store/sqlite_conn.c \
 	src/store/sqlite_conn.h \
 	src/store/sqlite_file.c \

@@ -125,6 +125,7 @@ static void remote_free(struct pt_remote *r)
 
 	pt_remote_rdma_stop(r->rdma);
 	pt_net_client_close(r->client);
+	pt_remote_stage_free(r->stage);
 	while ((op = r->free_ops)) {
 		r->free_ops = op->next_free;
 		pt_buf_done(&op->call.frame);
@@ -221,6 +222,8 @@ int pt_remote_open(const char *hosts, const struct pt_remote_options *o, struct 
 			return rc;
 		}
 	}
+	if (r->rdma && pt_remote_stage_create(r, &r->stage) < 0)
+		r->stage = NULL;
 	r->engines = 2;
 	*ret_meta = (struct pt_meta){ .ops = &pt_remote_meta_ops[r->session.meta_durable], .h = r };
 	ret_data->ops = &pt_remote_data_ops[r->session.data_durable];

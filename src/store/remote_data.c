@@ -1,4 +1,5 @@
-/* store/remote_data.c - the data engine of a store that a ptiod exports: uploads and small operations. Pins: remote_pin.c, reads: remote_read.c. */
+/* store/remote_data.c - the data engine of a store that a ptiod exports: its small operations. Uploads: remote_write.c, pins: remote_pin.c, reads:
+ * remote_read.c. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,130 +12,9 @@
 #include "base/size.h"
 #include "store/remote_int.h"
 
-struct upload {
-	uint64_t id;                    /* at the daemon */
-};
-
 static void data_close(void *h)
 {
 	pt_remote_unref(h);
-}
-
-/* ---- uploads ---- */
-
-static int create_end(struct pt_remote_op *op, int rc)
-{
-	if (rc < 0)
-		free(op->ret_b);
-	else
-		*(void **)op->ret_a = op->ret_b;
-	return rc;
-}
-
-static void data_create(void *h, const struct pt_blob_ref *ref, uint64_t size_hint, void **ret_blob, struct pt_done *done)
-{
-	Ptio__Wire__Request q = PTIO__WIRE__REQUEST__INIT;
-	Ptio__Wire__Create create = PTIO__WIRE__CREATE__INIT;
-	uint8_t blob[PT_WIRE_BLOB];
-	struct pt_remote *r = h;
-	struct upload *u = pt_calloc(1, sizeof(*u));
-	struct pt_remote_op *op = u ? pt_remote_op_get(r, done) : NULL;
-
-	if (!op) {
-		free(u);
-		pt_done_call(done, pt_fail_nomem());
-		return;
-	}
-	pthread_mutex_lock(&r->lock);
-	u->id = ++r->next_upload;
-	pthread_mutex_unlock(&r->lock);
-	op->ret_a = ret_blob;
-	op->ret_b = u;
-	op->end = create_end;
-	op->call.flags = PT_NET_RETRY;
-	pt_wire_blob_put(blob, (uint8_t)ref->kind, &ref->id);
-	create.upload = u->id;
-	create.blob = (ProtobufCBinaryData){ sizeof(blob), blob };
-	create.size_hint = size_hint;
-	q.op_case = PTIO__WIRE__REQUEST__OP_CREATE;
-	q.create = &create;
-	pt_remote_send(op, &q);
-}
-
-static void write_send(struct pt_remote_op *op, uint64_t upload, const uint8_t *buf, uint64_t len, uint64_t off)
-{
-	Ptio__Wire__Request q = PTIO__WIRE__REQUEST__INIT;
-	Ptio__Wire__Write write = PTIO__WIRE__WRITE__INIT;
-
-	op->call.body = buf;
-	op->call.body_len = len;
-	write.upload = upload;
-	write.off = off;
-	write.xxh3 = pt_hash64(buf, len);
-	q.op_case = PTIO__WIRE__REQUEST__OP_WRITE;
-	q.write = &write;
-	pt_remote_send(op, &q);
-}
-
-static void data_write(void *h, void *blob, const void *buf, uint64_t len, uint64_t off, struct pt_done *done)
-{
-	struct pt_remote *r = h;
-	struct pt_remote_op *lead = pt_remote_op_get(r, done), *op;
-	uint64_t max = r->session.body_max, at = 0, id = ((struct upload *)blob)->id;
-
-	if (!lead) {
-		pt_done_call(done, pt_fail_nomem());
-		return;
-	}
-	for (; len - at > max; at += max) {
-		op = pt_remote_op_get(r, NULL);
-		if (!op) {
-			pt_remote_fail(lead, pt_fail_nomem());
-			return;
-		}
-		op->lead = lead;
-		pthread_mutex_lock(&r->lock);
-		lead->left++;
-		pthread_mutex_unlock(&r->lock);
-		write_send(op, id, (const uint8_t *)buf + at, max, off + at);
-	}
-	write_send(lead, id, (const uint8_t *)buf + at, len - at, off + at);
-}
-
-static void data_seal(void *h, void *blob, uint64_t bytes, struct pt_done *done)
-{
-	Ptio__Wire__Request q = PTIO__WIRE__REQUEST__INIT;
-	Ptio__Wire__Seal seal = PTIO__WIRE__SEAL__INIT;
-	struct upload *u = blob;
-	struct pt_remote_op *op = pt_remote_op_get(h, done);
-
-	seal.upload = u->id;
-	seal.bytes = bytes;
-	free(u);
-	if (!op) {
-		pt_done_call(done, pt_fail_nomem());
-		return;
-	}
-	q.op_case = PTIO__WIRE__REQUEST__OP_SEAL;
-	q.seal = &seal;
-	pt_remote_send(op, &q);
-}
-
-static void data_abort(void *h, void *blob)
-{
-	Ptio__Wire__Request q = PTIO__WIRE__REQUEST__INIT;
-	Ptio__Wire__Abort abort_message = PTIO__WIRE__ABORT__INIT;
-	struct upload *u = blob;
-	struct pt_remote_op *op = pt_remote_op_get(h, NULL);
-
-	abort_message.upload = u->id;
-	free(u);
-	/* Without memory the upload ends with the connection. */
-	if (!op)
-		return;
-	q.op_case = PTIO__WIRE__REQUEST__OP_ABORT;
-	q.abort = &abort_message;
-	pt_remote_send(op, &q);
 }
 
 /* ---- stat, remove ---- */
@@ -324,8 +204,8 @@ static void data_sweep(void *h, uint64_t *ret_count, struct pt_done *done)
 
 #define REMOTE_DATA_OPS(is_durable) \
 	{ \
-		.size = sizeof(struct pt_data_ops), .version = 1, .name = "remote", .durable = (is_durable), .close = data_close, .create = data_create, \
-		.write = data_write, .seal = data_seal, .abort = data_abort, .read = pt_remote_read, .map = data_map, .unmap = data_unmap, \
+		.size = sizeof(struct pt_data_ops), .version = 1, .name = "remote", .durable = (is_durable), .close = data_close, .create = pt_remote_create, \
+		.write = pt_remote_write, .seal = pt_remote_seal, .abort = pt_remote_abort, .read = pt_remote_read, .map = data_map, .unmap = data_unmap, \
 		.stat = data_stat, .remove = data_remove, .list = data_list, .pin = pt_remote_pin, .unpin = pt_remote_unpin, \
 		.pinned = pt_remote_pinned, .buffer_register = buffer_register, .buffer_unregister = buffer_unregister, .space = data_space, \
 		.sync = data_sync, .sweep = data_sweep, .direct = data_direct, \

@@ -3,6 +3,7 @@
 #define PT_STORE_REMOTE_INT_H
 
 #include <pthread.h>
+#include <sys/queue.h>
 
 #include "net/client.h"
 #include "store/refmap.h"
@@ -17,6 +18,7 @@ struct pt_remote {
 	const char *rdma_bind, *rdma_costs;     /* only while it is opened */
 	struct pt_remote_rdma *rdma;    /* NULL: TCP only */
 	struct pt_remote_tcp_status tcp; /* atomics */
+	struct pt_remote_stage *stage;  /* NULL: uploads go by messages */
 	/* In the order they are taken. */
 	pthread_mutex_t pin_order;      /* held from a pin's count to its submission; recursive: that may fail at once, which undoes the count */
 	pthread_mutex_t lock;           /* all below */
@@ -89,7 +91,25 @@ bool pt_remote_rdma_direct(struct pt_remote_rdma *p, const struct pt_blob_ref *r
 void pt_remote_rdma_read(struct pt_remote_rdma *p, const struct pt_data_range *ranges, size_t count, struct pt_done *done);
 int pt_remote_rdma_register(struct pt_remote_rdma *p, void *addr, uint64_t len);
 void pt_remote_rdma_unregister(struct pt_remote_rdma *p, void *addr);
+/* Our bytes into a window of the daemon's; its thread calls done, when the bytes are there (0) or certainly are not touched any more (-errno). */
+struct pt_remote_put {
+	STAILQ_ENTRY(pt_remote_put) link;
+	const void *buf;                /* in registered memory */
+	uint64_t len, addr;
+	uint32_t key;                   /* the window's */
+	uint64_t connection;            /* of the session, on which the window was given */
+	void (*done)(struct pt_remote_put *put, int rc);
+};
+void pt_remote_rdma_put(struct pt_remote_rdma *p, struct pt_remote_put *put);
 void pt_remote_rdma_status(struct pt_remote_rdma *p, struct pt_remote_rdma_status *ret_status);
+
+/* remote_write.c */
+int pt_remote_stage_create(struct pt_remote *r, struct pt_remote_stage **ret_stage);
+void pt_remote_stage_free(struct pt_remote_stage *stage);       /* nothing is on its way; NULL is fine */
+void pt_remote_create(void *h, const struct pt_blob_ref *ref, uint64_t size_hint, void **ret_blob, struct pt_done *done);
+void pt_remote_write(void *h, void *blob, const void *buf, uint64_t len, uint64_t off, struct pt_done *done);
+void pt_remote_seal(void *h, void *blob, uint64_t bytes, struct pt_done *done);
+void pt_remote_abort(void *h, void *blob);
 
 /* remote_read.c */
 void pt_remote_read_tcp(void *h, const struct pt_data_range *ranges, size_t count, struct pt_done *done);

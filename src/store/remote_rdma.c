@@ -1,4 +1,4 @@
-/* store/remote_rdma.c - reads of a daemon's objects by RDMA: where each object is comes over TCP once, and is kept while its lease holds; the bytes
+/* store/remote_rdma.c - the RDMA connection to a daemon. Reads of its objects: where each object is comes over TCP once, and is kept while its lease holds; the bytes
  * come without the daemon's doing.
  *
  * One thread owns the connection and the places; others queue reads to it. What cannot go this way (no connection, an object that does not fit the
@@ -22,7 +22,8 @@
 
 #define CONNECT_NS INT64_C(3000000000)
 #define PAUSE_NS INT64_C(2000000000)            /* between attempts to connect */
-#define READ_NS INT64_C(5000000000)             /* without an end a read goes by TCP instead */
+#define READ_NS INT64_C(5000000000)             /* without an end a read, or a write, goes by TCP instead */
+#define PUTS_MAX 32u                            /* of one call */
 #define PLACES_MAX 65536u
 
 struct place {
@@ -55,9 +56,10 @@ struct pt_remote_rdma {
 	struct pt_rdma_costs costs;             /* if so */
 	pthread_t thread;
 	bool started;
-	pthread_mutex_t lock;                   /* queue, stopping, regions, status */
+	pthread_mutex_t lock;                   /* queue, puts, stopping, regions, status */
 	pthread_cond_t cond;
 	TAILQ_HEAD(, read) queue;
+	STAILQ_HEAD(puts, pt_remote_put) puts;
 	bool stopping;
 	LIST_HEAD(, region) regions;
 	struct pt_remote_rdma_status status;
@@ -302,21 +304,87 @@ static int read_now(struct pt_remote_rdma *p, const struct read *rd)
 	return pt_time_boot_ns() < until ? 0 : -ESTALE;
 }
 
+/* ---- writes ---- */
+
+static int write_now(struct pt_remote_rdma *p, struct pt_remote_put *const *puts, uint32_t count)
+{
+	struct pt_rdma_put rdma[PUTS_MAX];
+	int rc = connected(p);
+
+	for (uint32_t i = 0; rc == 0 && i < count; i++) {
+		rdma[i] = (struct pt_rdma_put){ puts[i]->buf, puts[i]->len, key_of(p, puts[i]->buf, puts[i]->len), puts[i]->addr, puts[i]->key };
+		if (!rdma[i].key || puts[i]->connection != p->connection)
+			rc = pt_fail(ENOTCONN, "the RDMA connection that a window was given on is no more");
+	}
+	if (rc == 0) {
+		rc = pt_rdma_write(p->rdma, rdma, count, pt_time_boot_ns() + READ_NS);
+		/* Before the buffers are anybody else's. */
+		if (rc < 0)
+			disconnect(p);
+	}
+	return rc;
+}
+
+/* Those that were queued, all at once; those of a connection that is gone fail together with others, and go by TCP. */
+static void write_all(struct pt_remote_rdma *p, struct puts *queued)
+{
+	struct pt_remote_put *puts[PUTS_MAX], *put;
+	uint64_t bytes;
+	uint32_t count;
+	int rc;
+
+	while (!STAILQ_EMPTY(queued)) {
+		bytes = 0;
+		for (count = 0; count < PUTS_MAX && (put = STAILQ_FIRST(queued)); count++) {
+			STAILQ_REMOVE_HEAD(queued, link);
+			puts[count] = put;
+			bytes += put->len;
+		}
+		rc = write_now(p, puts, count);
+		pthread_mutex_lock(&p->lock);
+		if (rc == 0) {
+			p->status.writes += count;
+			p->status.bytes_written += bytes;
+		} else {
+			p->status.write_fallbacks += count;
+		}
+		pthread_mutex_unlock(&p->lock);
+		for (uint32_t i = 0; i < count; i++)
+			puts[i]->done(puts[i], rc);
+	}
+}
+
+void pt_remote_rdma_put(struct pt_remote_rdma *p, struct pt_remote_put *put)
+{
+	pthread_mutex_lock(&p->lock);
+	STAILQ_INSERT_TAIL(&p->puts, put, link);
+	pthread_cond_signal(&p->cond);
+	pthread_mutex_unlock(&p->lock);
+}
+
 static void *own(void *arg)
 {
 	struct pt_remote_rdma *p = arg;
 	struct read *rd;
+	struct puts puts;
+	bool stop;
 	int rc;
 
 	for (;;) {
+		STAILQ_INIT(&puts);
 		pthread_mutex_lock(&p->lock);
-		while (!(rd = TAILQ_FIRST(&p->queue)) && !p->stopping)
+		while (!(rd = TAILQ_FIRST(&p->queue)) && STAILQ_EMPTY(&p->puts) && !p->stopping)
 			pthread_cond_wait(&p->cond, &p->lock);
 		if (rd)
 			TAILQ_REMOVE(&p->queue, rd, link);
+		STAILQ_CONCAT(&puts, &p->puts);
+		stop = !rd && STAILQ_EMPTY(&puts);
 		pthread_mutex_unlock(&p->lock);
-		if (!rd)
+		if (stop)
 			return NULL;
+		write_all(p, &puts);
+		if (!rd)
+			continue;
 		rc = read_now(p, rd);
 		pthread_mutex_lock(&p->lock);
 		if (!rd->locate && rc == 0)
@@ -431,6 +499,7 @@ int pt_remote_rdma_start(struct pt_remote *r, bool must, struct pt_remote_rdma *
 		return pt_fail_nomem();
 	p->remote = r;
 	TAILQ_INIT(&p->queue);
+	STAILQ_INIT(&p->puts);
 	LIST_INIT(&p->regions);
 	pthread_mutex_init(&p->lock, NULL);
 	pthread_cond_init(&p->cond, NULL);

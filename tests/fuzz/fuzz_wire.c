@@ -58,6 +58,12 @@ static void walk_request(const Ptio__Wire__Request *q)
 		must(total <= PT_WIRE_BODY_MAX);
 		touch_blobs(&q->read->blobs);
 		break;
+	case PTIO__WIRE__REQUEST__OP_LANDED:
+		must(q->landed->piece < PT_WIRE_PIECES_MAX && q->landed->len >= 1 && q->landed->len <= PT_WIRE_BODY_MAX);
+		must(q->landed->off + q->landed->len <= INT64_MAX);
+		break;
+	case PTIO__WIRE__REQUEST__OP_WINDOW: must(q->window->pieces >= 1 && q->window->pieces <= PT_WIRE_PIECES_MAX); break;
+	case PTIO__WIRE__REQUEST__OP_LOCATE: touch_blobs(&q->locate->blobs); break;
 	case PTIO__WIRE__REQUEST__OP_CREATE: touch_blobs(&q->create->blob); break;
 	case PTIO__WIRE__REQUEST__OP_PIN: touch_blobs(&q->pin->blobs); break;
 	case PTIO__WIRE__REQUEST__OP_UNPIN: touch_blobs(&q->unpin->blobs); break;
@@ -79,6 +85,17 @@ static void walk_reply(const Ptio__Wire__Reply *p)
 			if (p->records->n_key)
 				touch(&p->records->key[i]);
 		}
+	if (p->result_case == PTIO__WIRE__REPLY__RESULT_PIECES) {
+		must(p->pieces->n_piece <= PT_WIRE_PIECES_MAX);
+		for (size_t i = 0; i < p->pieces->n_piece; i++) {
+			must(p->pieces->piece[i] < PT_WIRE_PIECES_MAX && p->pieces->bytes[i] >= 1 && p->pieces->bytes[i] <= PT_WIRE_BODY_MAX);
+			must(p->pieces->addr[i] <= UINT64_MAX - p->pieces->bytes[i]);
+			sum += p->pieces->key[i];
+		}
+	}
+	if (p->result_case == PTIO__WIRE__REPLY__RESULT_PLACES)
+		for (size_t i = 0; i < p->places->n_off; i++)
+			sum += p->places->off[i] + p->places->bytes[i];
 	if (p->result_case == PTIO__WIRE__REPLY__RESULT_ENTRIES) {
 		touch_blobs(&p->entries->blobs);
 		for (size_t i = 0; i < p->entries->n_bytes; i++)

@@ -138,6 +138,60 @@ START_TEST(requests_that_make_no_sense_are_refused)
 }
 END_TEST
 
+static int pieces_rc(size_t n_addr, uint32_t piece, uint64_t addr, uint64_t bytes)
+{
+	Ptio__Wire__Pieces pieces = PTIO__WIRE__PIECES__INIT;
+	Ptio__Wire__Reply p = PTIO__WIRE__REPLY__INIT;
+	uint32_t numbers[2] = { 0, piece }, keys[2] = { 1, 2 };
+	uint64_t addrs[2] = { 4096, addr }, lens[2] = { 4096, bytes };
+
+	pieces.n_piece = pieces.n_bytes = pieces.n_key = 2;
+	pieces.n_addr = n_addr;
+	pieces.piece = numbers;
+	pieces.addr = addrs;
+	pieces.bytes = lens;
+	pieces.key = keys;
+	p.result_case = PTIO__WIRE__REPLY__RESULT_PIECES;
+	p.pieces = &pieces;
+	return pt_wire_reply_check(&p, 0);
+}
+
+START_TEST(pieces_of_memory_that_make_no_sense_are_refused)
+{
+	Ptio__Wire__Request q = PTIO__WIRE__REQUEST__INIT;
+	Ptio__Wire__Landed landed = PTIO__WIRE__LANDED__INIT;
+	Ptio__Wire__Window window = PTIO__WIRE__WINDOW__INIT;
+
+	MUST_WORK(pieces_rc(2, 15, 1 << 20, PT_WIRE_BODY_MAX));
+	MUST_FAIL(EPROTO, pieces_rc(1, 15, 1 << 20, 4096));
+	MUST_FAIL(EPROTO, pieces_rc(2, 16, 1 << 20, 4096));
+	MUST_FAIL(EPROTO, pieces_rc(2, 15, UINT64_MAX - 4095, 4097));
+	MUST_FAIL(EPROTO, pieces_rc(2, 15, 1 << 20, PT_WIRE_BODY_MAX + 1));
+	MUST_FAIL(EPROTO, pieces_rc(2, 15, 1 << 20, 0));
+	q.op_case = PTIO__WIRE__REQUEST__OP_WINDOW;
+	q.window = &window;
+	MUST_FAIL(EPROTO, pt_wire_request_check(&q, 0));
+	window.pieces = PT_WIRE_PIECES_MAX + 1;
+	MUST_FAIL(EPROTO, pt_wire_request_check(&q, 0));
+	window.pieces = PT_WIRE_PIECES_MAX;
+	MUST_WORK(pt_wire_request_check(&q, 0));
+	q.op_case = PTIO__WIRE__REQUEST__OP_LANDED;
+	q.landed = &landed;
+	MUST_FAIL(EPROTO, pt_wire_request_check(&q, 0));
+	landed.len = PT_WIRE_BODY_MAX;
+	MUST_WORK(pt_wire_request_check(&q, 0));
+	MUST_FAIL(EPROTO, pt_wire_request_check(&q, 1));
+	landed.piece = PT_WIRE_PIECES_MAX;
+	MUST_FAIL(EPROTO, pt_wire_request_check(&q, 0));
+	landed.piece = 0;
+	landed.off = INT64_MAX;
+	MUST_FAIL(EPROTO, pt_wire_request_check(&q, 0));
+	landed.off = 0;
+	landed.len++;
+	MUST_FAIL(EPROTO, pt_wire_request_check(&q, 0));
+}
+END_TEST
+
 START_TEST(a_message_cannot_make_its_reader_allocate_without_bound)
 {
 	/* Two bytes each: empty operations of a commit. */
@@ -274,6 +328,7 @@ int main(void)
 	tcase_add_test(tcase, a_request_comes_back_as_it_was_packed);
 	tcase_add_test(tcase, headers_beyond_the_limits_are_refused);
 	tcase_add_test(tcase, requests_that_make_no_sense_are_refused);
+	tcase_add_test(tcase, pieces_of_memory_that_make_no_sense_are_refused);
 	tcase_add_test(tcase, a_message_cannot_make_its_reader_allocate_without_bound);
 	tcase_add_test(tcase, each_failed_allocation_of_a_reader_is_a_refusal);
 	tcase_add_test(tcase, a_proof_is_good_for_one_connection_and_direction);

@@ -149,6 +149,7 @@ void conn_welcome(struct conn *c, bool resumed)
 	span_admit(s, c);
 	if (s->span) {
 		info.rdma_port = span_port(s);
+		info.pieces_max = windows_max(s);
 		info.rdma_token = (ProtobufCBinaryData){ sizeof(c->rdma_token), c->rdma_token };
 	}
 	proof.session = &info;

@@ -52,6 +52,15 @@ void http_metrics(struct server *s, struct pt_buf *b)
 		metric(b, "arena_objects", "gauge", "Objects in it.", objects);
 		metric(b, "arena_loads_total", "counter", "Objects that were loaded into it.", loads);
 	}
+	if (s->slab) {
+		uint64_t bytes, free_bytes, open;
+
+		slab_metrics(s, &bytes, &free_bytes, &open);
+		metric(b, "upload_memory_bytes", "gauge", "Bytes of memory for uploads by RDMA.", bytes);
+		metric(b, "upload_memory_free_bytes", "gauge", "Bytes of it that no upload holds.", free_bytes);
+		metric(b, "upload_windows", "gauge", "Pieces of it that clients may write to.", open);
+		metric(b, "landed_bytes_total", "counter", "Bytes of objects that clients wrote by RDMA.", counted(&s->counters.landed_bytes));
+	}
 	metric(b, "durable", "gauge", "1 if what is stored survives the daemon.", s->store->durable);
 }
 

@@ -298,6 +298,8 @@ void op_data(struct server *s, struct job *job)
 	switch (job->request->op_case) {
 	case PTIO__WIRE__REQUEST__OP_CREATE: upload_create(s, job); break;
 	case PTIO__WIRE__REQUEST__OP_WRITE: upload_write(s, job); break;
+	case PTIO__WIRE__REQUEST__OP_WINDOW: window_open(s, job); break;
+	case PTIO__WIRE__REQUEST__OP_LANDED: window_landed(s, job); break;
 	case PTIO__WIRE__REQUEST__OP_SEAL: upload_seal(s, job); break;
 	case PTIO__WIRE__REQUEST__OP_ABORT: upload_abort(s, job); break;
 	case PTIO__WIRE__REQUEST__OP_READ: op_read(s, job); break;

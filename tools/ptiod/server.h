@@ -14,6 +14,7 @@
 #include "base/buf.h"
 #include "net/addr.h"
 #include "net/auth.h"
+#include "net/rdma.h"
 #include "net/stream.h"
 #include "net/tls.h"
 #include "net/wire.h"
@@ -25,6 +26,7 @@
 #define BYTES_MAX ((uint64_t)16 << 20)          /* of bodies, both ways */
 #define RUNNING_MAX 8u                          /* of its jobs that workers have at once */
 #define UPLOADS_MAX 1024u                       /* open ones of a connection */
+#define UPLOAD_PIECES 4u                        /* that one may write to by RDMA at once */
 #define PINS_MAX 1048576u                       /* of a session */
 #define SESSIONS_MAX 4096u
 #define HELLO_NS (10 * NS_PER_S)                /* to prove who one is */
@@ -123,13 +125,30 @@ void spool_frame(struct spool *sp, Ptio__Wire__Reply *reply);
 void spool_finish(struct spool *sp, int rc);
 
 /* ---- uploads of a connection (upload.c); called by workers ---- */
+enum piece_state { PIECE_NONE, PIECE_OPEN, PIECE_BUSY };
+
+/* Memory that the client may write to (window.c). */
+struct piece {
+	enum piece_state state;         /* under the connection's lock; the rest is the job's that made it BUSY */
+	struct pt_arena_piece *memory;
+	uint64_t bytes;
+	struct pt_rdma_window window;
+};
+
 struct upload {
 	LIST_ENTRY(upload) link;
 	uint64_t id;
 	void *blob;
+	uint64_t size_hint;             /* 0: unknown */
+	uint64_t landed;                /* bytes that came by RDMA; under the connection's lock, as is writers */
 	uint32_t writers;               /* jobs that write to it now */
+	struct piece pieces[UPLOAD_PIECES];
 };
 LIST_HEAD(uploads, upload);
+
+/* Keeps it from being sealed until it is released. -EIO: it is not there. */
+int upload_hold(struct conn *c, uint64_t id, struct upload **ret_u);
+void upload_release(struct conn *c, struct upload *u);
 
 void upload_create(struct server *s, struct job *job);
 void upload_write(struct server *s, struct job *job);
@@ -144,12 +163,26 @@ struct span;
 int span_start(struct server *s, const struct pt_addr *addr, uint16_t port);
 void span_stop(struct server *s);
 uint16_t span_port(const struct server *s);
+struct pt_rdma_server *span_rdma(const struct server *s);
 /* By workers: op locate. */
 void span_locate(struct server *s, struct job *job);
 /* On the loop: a token for a connection, and its end. */
 void span_admit(struct server *s, struct conn *c);
 void span_drop(struct server *s, struct conn *c);
 void span_metrics(struct server *s, uint64_t *ret_bytes, uint64_t *ret_free, uint64_t *ret_objects, uint64_t *ret_loads);
+
+/* ---- memory that clients write uploads to by RDMA (window.c) ---- */
+struct slab;
+
+int slab_start(struct server *s, uint64_t span_bytes);
+void slab_stop(struct server *s);       /* all uploads have ended */
+void slab_metrics(struct server *s, uint64_t *ret_bytes, uint64_t *ret_free, uint64_t *ret_open);
+uint32_t windows_max(const struct server *s);
+/* By workers: op window, op landed. */
+void window_open(struct server *s, struct job *job);
+void window_landed(struct server *s, struct job *job);
+/* All of an upload that nobody else holds. -EIO: one could not be, so somebody may still write there. */
+int windows_close(struct server *s, struct upload *u);
 
 /* ---- sessions (session.c); on the loop but where it says so ---- */
 struct remembered {
@@ -252,7 +285,7 @@ void watch_add(struct server *s, struct job *job);      /* by a worker; the job 
 
 /* ---- counters: relaxed atomics, only ever growing ---- */
 struct counters {
-	uint64_t connections, refused, auth_failures, requests, errors, bytes_in, bytes_out, read_bytes, written_bytes, pins_expired, http_requests;
+	uint64_t connections, refused, auth_failures, requests, errors, bytes_in, bytes_out, read_bytes, written_bytes, landed_bytes, pins_expired, http_requests;
 };
 
 static inline void count(uint64_t *counter, uint64_t n)
@@ -272,6 +305,7 @@ struct server {
 	struct pt_tls *tls;
 	int epoll_fd, wake_fd, signal_fd;
 	struct span *span;              /* NULL: no RDMA */
+	struct slab *slab;              /* NULL: no uploads by RDMA */
 	int listen_fds[16], http_fd;
 	size_t listen_count;
 	struct conns conns;

@@ -129,6 +129,9 @@ int span_start(struct server *s, const struct pt_addr *addr, uint16_t port)
 		return rc;
 	}
 	s->span = sp;
+	/* Without it uploads go by messages. */
+	if (slab_start(s, sp->bytes) < 0)
+		pt_log(PT_LOG_WARN, "no uploads by RDMA: %s", pt_fail_sentence());
 	return 0;
 }
 
@@ -137,11 +140,17 @@ void span_stop(struct server *s)
 	if (s->span)
 		span_free(s, s->span);
 	s->span = NULL;
+	slab_stop(s);
 }
 
 uint16_t span_port(const struct server *s)
 {
 	return s->span->port;
+}
+
+struct pt_rdma_server *span_rdma(const struct server *s)
+{
+	return s->span->rdma;
 }
 
 void span_admit(struct server *s, struct conn *c)

@@ -22,6 +22,28 @@ static int no_upload(void)
 	return pt_fail(EIO, "the upload was dropped, because the connection it was made on was lost; write the file again");
 }
 
+int upload_hold(struct conn *c, uint64_t id, struct upload **ret_u)
+{
+	struct upload *u;
+
+	pthread_mutex_lock(&c->lock);
+	u = find_locked(c, id);
+	if (u)
+		u->writers++;
+	pthread_mutex_unlock(&c->lock);
+	if (!u)
+		return no_upload();
+	*ret_u = u;
+	return 0;
+}
+
+void upload_release(struct conn *c, struct upload *u)
+{
+	pthread_mutex_lock(&c->lock);
+	u->writers--;
+	pthread_mutex_unlock(&c->lock);
+}
+
 static void reply_done(struct job *job, int rc)
 {
 	Ptio__Wire__Reply reply = PTIO__WIRE__REPLY__INIT;
@@ -63,6 +85,7 @@ void upload_create(struct server *s, struct job *job)
 	else
 		rc = pt_data_create(&s->store->data, &ref, q->size_hint, &u->blob);
 	u->id = q->upload;
+	u->size_hint = q->size_hint;
 	pthread_mutex_lock(&c->lock);
 	if (rc == 0)
 		LIST_INSERT_HEAD(&c->uploads, u, link);
@@ -85,19 +108,13 @@ void upload_write(struct server *s, struct job *job)
 		reply_done(job, pt_fail(EIO, "bytes of an upload were damaged on their way to the daemon; write the file again"));
 		return;
 	}
-	pthread_mutex_lock(&c->lock);
-	u = find_locked(c, q->upload);
-	if (u)
-		u->writers++;
-	pthread_mutex_unlock(&c->lock);
-	if (!u) {
-		reply_done(job, no_upload());
+	rc = upload_hold(c, q->upload, &u);
+	if (rc < 0) {
+		reply_done(job, rc);
 		return;
 	}
 	rc = pt_data_write(&s->store->data, u->blob, job->body, job->body_len, q->off);
-	pthread_mutex_lock(&c->lock);
-	u->writers--;
-	pthread_mutex_unlock(&c->lock);
+	upload_release(c, u);
 	count(&s->counters.written_bytes, job->body_len);
 	reply_done(job, rc);
 }
@@ -129,8 +146,13 @@ void upload_seal(struct server *s, struct job *job)
 	struct upload *u = NULL;
 	int rc = take(job->conn, job->request->seal->upload, &u);
 
-	if (rc == 0)
-		rc = pt_data_seal(&s->store->data, u->blob, job->request->seal->bytes);
+	if (rc == 0) {
+		rc = windows_close(s, u);
+		if (rc == 0)
+			rc = pt_data_seal(&s->store->data, u->blob, job->request->seal->bytes);
+		else
+			pt_data_abort(&s->store->data, u->blob);
+	}
 	free(u);
 	reply_done(job, rc);
 }
@@ -140,8 +162,10 @@ void upload_abort(struct server *s, struct job *job)
 	struct upload *u = NULL;
 	int rc = take(job->conn, job->request->abort->upload, &u);
 
-	if (rc == 0)
+	if (rc == 0) {
+		(void)windows_close(s, u);
 		pt_data_abort(&s->store->data, u->blob);
+	}
 	free(u);
 	reply_done(job, rc);
 }
@@ -153,6 +177,7 @@ void uploads_drop(struct server *s, struct conn *c)
 
 	while ((u = LIST_FIRST(&c->uploads))) {
 		LIST_REMOVE(u, link);
+		(void)windows_close(s, u);
 		pt_data_abort(&s->store->data, u->blob);
 		free(u);
 	}
