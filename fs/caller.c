@@ -1,17 +1,21 @@
 /* fs/caller.c - which system call a thread waits in: only where a look-up cannot be answered rightly without knowing.
  *
- * mkdir(2) and open(2) with O_EXCL of something that a look-up has found fail in the kernel before anybody is asked. But axis directories always exist
+ * mkdir(2) and open(2) with O_EXCL of something that a look-up has found fail in the kernel before anybody is asked. But axis directories and those of files' tensors exist
  * to stat and to path walks, and views that are computed, or wait for other parts, are found though nothing is stored under their names; cp -r,
  * copytree and tar make all that they copy. So a look-up on behalf of such a call finds nothing where nothing is listed (docs/PATHS.md "Listing"), and the
  * MKDIR or CREATE that follows succeeds. Where /proc does not tell (another pid namespace, no right to trace), such calls say EEXIST. */
 #include "fs.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
+
+#define PAGE 4096u
 
 /* The number and first three arguments of the call that the thread is in; number -1 when unknown. */
 struct call {
@@ -51,7 +55,53 @@ void pt_fs_caller_made_dir(struct pt_fs *fs, pid_t tid)
 	atomic_fetch_or(&fs->mkdir_tids[slot(tid) / 64], (uint64_t)1 << slot(tid) % 64);
 }
 
-bool pt_fs_caller_makes_dir(struct pt_fs *fs, pid_t tid)
+/* The path at an address of the caller, or as much as can be read; a length. */
+static size_t path_of(pid_t tid, unsigned long at, char *path, size_t room)
+{
+	size_t len = 0, step, end;
+	struct iovec to, from;
+	ssize_t n;
+
+	while (len < room) {
+		step = PAGE - at % PAGE;        /* what follows may not be mapped */
+		step = step < room - len ? step : room - len;
+		to = (struct iovec){ path + len, step };
+		from = (struct iovec){ (void *)at, step };
+		n = process_vm_readv(tid, &to, 1, &from, 1, 0);
+		if (n <= 0)
+			return 0;
+		end = strnlen(path + len, (size_t)n);
+		len += end;
+		at += (unsigned long)n;
+		if (end < (size_t)n)
+			return len;
+	}
+	return 0;
+}
+
+/* Of all components of the path only the last one is `name`. True where the path cannot be read. */
+static bool is_last(pid_t tid, unsigned long at, const char *name)
+{
+	char path[PATH_MAX];
+	size_t len = path_of(tid, at, path, sizeof(path)), start;
+	bool last = true;
+
+	if (!len)
+		return true;
+	while (len > 0 && path[len - 1] == '/')
+		len--;
+	for (; len > 0; len = start, last = false) {
+		for (start = len; start > 0 && path[start - 1] != '/'; start--)
+			;
+		if ((strlen(name) == len - start && memcmp(path + start, name, len - start) == 0) != last)
+			return false;
+		while (start > 0 && path[start - 1] == '/')
+			start--;
+	}
+	return true;
+}
+
+bool pt_fs_caller_makes_dir(struct pt_fs *fs, pid_t tid, const char *name)
 {
 	struct call c;
 
@@ -61,9 +111,9 @@ bool pt_fs_caller_makes_dir(struct pt_fs *fs, pid_t tid)
 	c = call_of(tid);
 #ifdef SYS_mkdir
 	if (c.number == SYS_mkdir)
-		return true;
+		return is_last(tid, c.arg[0], name);
 #endif
-	return c.number == SYS_mkdirat;
+	return c.number == SYS_mkdirat && is_last(tid, c.arg[1], name);
 }
 
 bool pt_fs_caller_excludes(pid_t tid)

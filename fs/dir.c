@@ -77,7 +77,7 @@ static int fill(struct pt_fs *fs, struct pt_fs_handle *h)
 		return rc;
 	}
 	if (pt_fs_alias_is(h->inode->dir)) {
-		if (h->inode->dir[strlen(h->inode->dir) - 1] == 1)
+		if (pt_fs_alias_itself(h->inode->dir))
 			fill_one(&f, "full", 0, PT_NODE_FILE);
 		return f.rc;
 	}

@@ -76,16 +76,13 @@ static void path_of_node(struct pt_fs *fs, uint64_t node, struct pt_buf *out)
 
 void pt_fs_path(struct pt_fs *fs, const struct pt_fs_inode *inode, const char *name, struct pt_buf *out)
 {
-	char saved[PT_FAIL_SENTENCE_MAX], alias[PT_NAME_MAX + 1];
-	const char *axes;
+	char saved[PT_FAIL_SENTENCE_MAX];
 
 	snprintf(saved, sizeof(saved), "%s", pt_fail_sentence());
 	if (inode->kind == PT_FS_CONTROL_DIR || inode->kind == PT_FS_CONTROL)
 		pt_buf_append_str(out, "/" PT_PATH_CONTROL_NAME);
 	path_of_node(fs, inode->node, out);
-	if (pt_fs_alias_is(inode->dir) && pt_fs_alias_split(inode->dir, alias, &axes))
-		pt_buf_printf(out, "/%s%s%s", alias, axes[0] ? "/" : "", axes);
-	else if (inode->dir[0])
+	if (pt_fs_alias_path(inode->dir, out) < 0 && inode->dir[0])
 		pt_buf_printf(out, "/%s", inode->dir);
 	if (inode->name[0])
 		pt_buf_printf(out, "/%s", inode->name);

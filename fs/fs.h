@@ -222,8 +222,8 @@ void pt_fs_intents_tick(struct pt_fs *fs);
 
 /* ---- caller.c ---- */
 void pt_fs_caller_made_dir(struct pt_fs *fs, pid_t tid);
-/* The thread is inside mkdir(2), and has made directories in this mount before. */
-bool pt_fs_caller_makes_dir(struct pt_fs *fs, pid_t tid);
+/* The thread is inside mkdir(2) of a path that ends in name, and has made directories in this mount before. */
+bool pt_fs_caller_makes_dir(struct pt_fs *fs, pid_t tid, const char *name);
 /* The thread is inside open(2) with O_CREAT and O_EXCL. */
 bool pt_fs_caller_excludes(pid_t tid);
 
@@ -449,12 +449,21 @@ static inline bool pt_fs_alias_is(const char *dir)
 {
 	return dir[0] == 1;
 }
-bool pt_fs_alias_split(const char *dir, char ret_name[PT_NAME_MAX + 1], const char **ret_axes);
+/* The tensor's directory, no layout of it. */
+bool pt_fs_alias_itself(const char *dir);
+bool pt_fs_alias_split(const char *dir, char ret_name[PT_KEY_MAX + 1], const char **ret_axes);
+/* component below a directory, or below an alias: the tensor of that name, or the beginning of longer names. */
 int pt_fs_alias_lookup(struct pt_fs *fs, struct pt_fs_inode *parent, const char *component, struct pt_fs_inode **ret_inode);
 int pt_fs_alias_resolve(struct pt_fs *fs, uint64_t node, const char *dir, const struct pt_request *req, char ret_name[PT_NAME_MAX + 1],
 			struct pt_view **ret_view);
 /* The key that an alias's name becomes by writing to it, made if it is not there. */
 int pt_fs_alias_key(struct pt_fs *fs, uint64_t node, const char *dir, uint64_t *ret_node, const char **ret_axes);
+/* A directory that something is made in; for an alias, that of its key, made first. A reference. */
+int pt_fs_alias_dir(struct pt_fs *fs, struct pt_fs_inode *dir, struct pt_fs_inode **ret_dir);
+/* A directory without a revision may stand where an alias is: it shows the tensor. -ENOENT. */
+int pt_fs_alias_of_node(struct pt_fs *fs, uint64_t node, const struct pt_request *req, struct pt_view **ret_view);
+/* "/NAME/AXES" of the dir text of an alias, as it is spelled; -ENOENT: it is none. */
+int pt_fs_alias_path(const char *dir, struct pt_buf *out);
 int pt_fs_alias_info(struct pt_fs *fs, const struct pt_fs_inode *inode, struct pt_buf *out);
 
 /* ---- spool.c: unlinked files that hold what is being written at random ---- */

@@ -127,7 +127,7 @@ static int lookup_view(struct pt_fs *fs, struct pt_fs_inode *parent, const char 
 
 int pt_fs_axis_inode(struct pt_fs *fs, struct pt_fs_inode *parent, const struct pt_path_name *n, const char *name, struct pt_fs_inode **ret_inode)
 {
-	char dir[PT_TREE_DIR_MAX];
+	char dir[PT_KEY_MAX + 2 + PT_TREE_DIR_MAX];     /* an alias's name comes first */
 	struct pt_request base;
 	size_t len = strlen(parent->dir);
 	int rc;
@@ -162,7 +162,7 @@ static int lookup_axis(struct pt_fs *fs, struct pt_fs_inode *parent, const struc
 	int rc;
 
 	rc = pt_fs_axis_inode(fs, parent, n, name, ret_inode);
-	if (rc < 0 || atomic_load(&(*ret_inode)->made) || !pt_fs_caller_makes_dir(fs, tid))
+	if (rc < 0 || atomic_load(&(*ret_inode)->made) || !pt_fs_caller_makes_dir(fs, tid, name))
 		return rc;
 	rc = pt_tree_list(fs->repo, (*ret_inode)->node, (*ret_inode)->dir, false, something, &some);
 	if (rc == 0 && !some)
@@ -180,7 +180,7 @@ static int lookup_plain(struct pt_fs *fs, struct pt_fs_inode *parent, const stru
 	int rc;
 
 	if (pt_fs_alias_is(parent->dir))
-		return -ENOENT;
+		return pt_fs_alias_lookup(fs, parent, n->component, ret_inode);
 	rc = pt_tree_component(parent->dir, n->component, component);
 	if (rc < 0)
 		return rc;
@@ -240,7 +240,13 @@ static int lookup(struct pt_fs *fs, struct pt_fs_inode *parent, const char *name
 	case PT_PATH_ALL:
 		return pt_fs_alias_is(parent->dir) ? -ENOENT : pt_fs_many_lookup(fs, parent, name, ret_inode);
 	case PT_PATH_PLAIN:
-		return lookup_plain(fs, parent, &n, name, tid, ret_node, ret_inode);
+		rc = lookup_plain(fs, parent, &n, name, tid, ret_node, ret_inode);
+		/* A key may be made where an alias is. */
+		if (rc == 0 && pt_fs_alias_itself((*ret_inode)->dir) && pt_fs_caller_makes_dir(fs, tid, name)) {
+			pt_fs_inode_unref(fs, *ret_inode);
+			rc = -ENOENT;
+		}
+		return rc;
 	default:
 		return -ENOENT;
 	}

@@ -16,27 +16,32 @@ static void node_make(fuse_req_t req, struct pt_fs_inode *dir, const char *name,
 	const struct fuse_ctx *ctx = fuse_req_ctx(req);
 	struct pt_node attrs = { .kind = kind, .mode = mode & 07777, .uid = ctx->uid, .gid = ctx->gid }, node;
 	struct pt_fs *fs = pt_fs_of(req);
+	struct pt_fs_inode *in = NULL, *i;      /* in: of the key, if dir is an alias */
 	char component[PT_NAME_MAX + 1];
-	struct pt_fs_inode *i;
 	int rc;
 
-	rc = pt_fs_component(dir, name, component);
+	rc = dir->kind == PT_FS_DIR || dir->kind == PT_FS_AXIS ? pt_fs_alias_dir(fs, dir, &in) : pt_fail(EACCES, "nothing can be made here");
+	if (rc < 0)
+		goto fail;
+	rc = pt_fs_component(in, name, component);
 	if (rc < 0)
 		goto fail;
 	attrs.target = (char *)target;
 	attrs.size = target ? strlen(target) : 0;
-	rc = pt_node_create(fs->repo, dir->node, component, &attrs, &node);
+	rc = pt_node_create(fs->repo, in->node, component, &attrs, &node);
 	if (rc < 0)
 		goto fail;
 	rc = pt_fs_node_inode(fs, &node, &i);
 	pt_node_done(&node);
 	if (rc < 0)
 		goto fail;
+	pt_fs_inode_unref(fs, in);
 	pt_fs_reply_entry(req, i, NULL);
 	return;
 fail:
 	if (rc == -EEXIST)
 		pt_fail_clear();
+	pt_fs_inode_unref(fs, in);
 	pt_fs_fail(req, rc, dir, name, op);
 }
 
@@ -59,9 +64,9 @@ void pt_fs_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mod
 			pt_fs_reply_entry(req, axis, NULL);
 			return;
 		}
-	} else if (dir->kind == PT_FS_AXIS) {
+	} else if (dir->kind == PT_FS_AXIS && !pt_fs_alias_itself(dir->dir)) {
 		rc = pt_fail(EPERM, "directories cannot be made inside an axis directory: make the key first, the axes come last");
-	} else if (pt_node_key(fs->repo, dir->node, key) == 0 && strlen(key) + 1 + strlen(n.component) > PT_KEY_MAX + !key[0]) {
+	} else if (pt_node_key(fs->repo, dir->node, key) == 0 && strlen(key) + strlen(dir->dir) + 1 + strlen(n.component) > PT_KEY_MAX + !key[0]) {
 		rc = pt_fail(ENAMETOOLONG, "the key would be longer than %d bytes", PT_KEY_MAX);
 	}
 	if (rc < 0)

@@ -354,28 +354,21 @@ void pt_fs_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mo
 	struct pt_fs *fs = pt_fs_of(req);
 	struct pt_fs_inode *dir = pt_fs_inode(fs, parent), *i;
 	const struct fuse_ctx *ctx = fuse_req_ctx(req);
-	struct pt_fs_inode *made = NULL;        /* the key that hides an alias from now on */
+	struct pt_fs_inode *made = NULL;        /* where it is made: the key that hides an alias from now on, or parent */
 	struct fuse_entry_param e;
 	struct pt_fs_handle *h;
 	struct pt_path_name n;
-	const char *axes;
-	uint64_t key;
 	int rc;
 
 	pt_fail_clear();
 	atomic_fetch_add(&fs->counters.ops[PT_FS_OP_CREATE], 1);
 	rc = dir->kind == PT_FS_DIR || dir->kind == PT_FS_AXIS ? pt_path_classify(name, &n) : pt_fail(EACCES, "nothing can be made here");
-	if (rc == 0 && pt_fs_alias_is(dir->dir)) {
-		rc = pt_fs_alias_key(fs, dir->node, dir->dir, &key, &axes);
-		if (rc == 0)
-			rc = pt_fs_inode_get(fs, axes[0] ? PT_FS_AXIS : PT_FS_DIR, key, axes, "", 0, &made);
-		if (rc == 0)
-			dir = made;
-	}
+	if (rc == 0)
+		rc = pt_fs_alias_dir(fs, dir, &made);
 	if (rc == 0 && n.kind == PT_PATH_VIEW)
-		rc = create_view(fs, dir, name, mode, ctx, fi, &i);
+		rc = create_view(fs, made, name, mode, ctx, fi, &i);
 	else if (rc == 0)
-		rc = create_file(fs, dir, name, mode, ctx, fi, &i);
+		rc = create_file(fs, made, name, mode, ctx, fi, &i);
 	if (rc < 0) {
 		if (rc == -EEXIST)
 			pt_fail_clear();

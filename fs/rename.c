@@ -79,6 +79,7 @@ static int do_rename(struct pt_fs *fs, struct pt_fs_inode *dir, const char *name
 {
 	char component[PT_NAME_MAX + 1];
 	struct pt_path_name from, onto;
+	struct pt_fs_inode *in;         /* of the key, if to is an alias */
 	int rc;
 
 	if (flags & ~(unsigned)(RENAME_NOREPLACE | RENAME_EXCHANGE))
@@ -96,9 +97,15 @@ static int do_rename(struct pt_fs *fs, struct pt_fs_inode *dir, const char *name
 		return rc;
 	if (to->kind != PT_FS_DIR && to->kind != PT_FS_AXIS)
 		return pt_fail(EACCES, "nothing can be made here");
+	rc = pt_fs_alias_dir(fs, to, &in);
+	if (rc < 0)
+		return rc;
 	if (onto.kind == PT_PATH_VIEW)
-		return rename_onto_view(fs, dir, component, to, new_name, flags);
-	return rename_node(fs, dir, component, to, new_name, flags);
+		rc = rename_onto_view(fs, dir, component, in, new_name, flags);
+	else
+		rc = rename_node(fs, dir, component, in, new_name, flags);
+	pt_fs_inode_unref(fs, in);
+	return rc;
 }
 
 void pt_fs_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t newparent, const char *newname, unsigned flags)

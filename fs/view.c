@@ -57,6 +57,8 @@ int pt_fs_view_resolve(struct pt_fs *fs, uint64_t node, const char *dir, const c
 	if (!pt_fs_alias_is(dir) && pt_models_plan_dim(fs->models, node, &r.req) < 0)
 		pt_fail_clear();
 	rc = pt_fs_alias_is(dir) ? pt_fs_alias_resolve(fs, node, dir, &r.req, n.name, &r.view) : pt_view_resolve(fs->repo, node, &r.req, &r.view);
+	if (rc == -ENOENT && !pt_fs_alias_is(dir))
+		rc = pt_fs_alias_of_node(fs, node, &r.req, &r.view);
 	if (rc == -EINVAL) {            /* must not fail the look-up: it may be written under this name */
 		r.rc = rc;
 		*ret_r = r;
@@ -74,7 +76,7 @@ int pt_fs_view_resolve(struct pt_fs *fs, uint64_t node, const char *dir, const c
 	if (rc < 0)
 		goto fail;
 	m = pt_view_manifest(r.view);
-	r.listed = m && !m->pending && pt_tree_listed(m, &r.req, &r.object);
+	r.listed = m && !m->pending && pt_id_is_zero(&m->container) && pt_tree_listed(m, &r.req, &r.object);
 	r.rc = pt_vfile_create(r.view, r.format, n.name, &r.file);
 	if (r.rc == 0)
 		r.stamp = stamp_of(info, m, n.name);

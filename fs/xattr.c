@@ -31,11 +31,12 @@ static bool tells(const struct pt_fs_inode *i)
 /* What the inode is a view of, or a directory's whole. Referenced; -ENODATA when there is no tensor. */
 static int view_of(struct pt_fs *fs, struct pt_fs_inode *i, struct pt_view **ret_view)
 {
+	char name[PT_NAME_MAX + 1];
 	struct pt_fs_resolved r;
 	struct pt_request req;
 	int rc;
 
-	if (i->node == PT_NODE_ROOT || i->kind == PT_FS_FILE)
+	if ((i->node == PT_NODE_ROOT && !pt_fs_alias_is(i->dir)) || i->kind == PT_FS_FILE)
 		return -ENODATA;
 	if (i->kind == PT_FS_VIEW) {
 		pthread_mutex_lock(&i->lock);
@@ -58,7 +59,10 @@ static int view_of(struct pt_fs *fs, struct pt_fs_inode *i, struct pt_view **ret
 	req.target = pt_layout_find(&req.layout, PT_AXIS_TP) ? PT_TARGET_SHARD : PT_TARGET_FULL;
 	if (req.split == PT_SPLIT_UNSET)
 		req.split = fs->options->split;
-	return pt_view_resolve(fs->repo, i->node, &req, ret_view);
+	if (pt_fs_alias_is(i->dir))
+		return pt_fs_alias_resolve(fs, i->node, i->dir, &req, name, ret_view);
+	rc = pt_view_resolve(fs->repo, i->node, &req, ret_view);
+	return rc == -ENOENT ? pt_fs_alias_of_node(fs, i->node, &req, ret_view) : rc;
 }
 
 static void hash_text(const struct pt_view_info *info, const struct pt_manifest *m, struct pt_buf *out)
@@ -106,11 +110,14 @@ static int value_told(struct pt_fs *fs, struct pt_fs_inode *i, const char *what,
 	m = v ? pt_view_manifest(v) : NULL;
 	rc = 0;
 	if (strcmp(what, "key") == 0) {
-		char key[PT_KEY_MAX + 1];
+		char key[PT_KEY_MAX + 1], alias[PT_KEY_MAX + 1];
+		const char *axes;
 
 		rc = pt_node_key(fs->repo, i->node, key);
 		if (rc == 0)
 			pt_buf_append_str(out, key);
+		if (rc == 0 && pt_fs_alias_split(i->dir, alias, &axes))
+			pt_buf_printf(out, "%s%s", key[0] ? "/" : "", alias);
 	} else if (strcmp(what, "dtype") == 0) {
 		d = pt_dtype_info(info->dtype);
 		if (d)

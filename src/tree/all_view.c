@@ -90,19 +90,49 @@ static int add_key(struct gather *g, const struct pt_model_dir *dir, uint64_t no
 	return rc;
 }
 
-/* A key of the name hides the alias, but only if it is a tensor. */
-static int is_key(struct gather *g, const struct names *n, const char *name, bool *ret_key)
+/* Something nearer to the name comes before a file of the directory above: a key, but only if it is a tensor, or, for a name with slashes, a file further down. */
+static int is_hidden(struct gather *g, const struct names *n, const char *name, bool *ret_hidden)
 {
-	char *const *found = n->count ? bsearch(name, n->name, n->count, sizeof(*n->name), by_name) : NULL;
+	char part[PT_NAME_MAX + 1], *const *found;
 	bool revision, pending;
+	struct pt_model_dir *d;
+	struct pt_node node;
+	uint64_t id = 0;
+	size_t len;
 	int rc;
 
-	*ret_key = false;
-	if (!found)
-		return 0;
-	rc = pt_tensor_exists(g->repo, n->id[found - n->name], &revision, &pending);
+	*ret_hidden = false;
+	for (;; name += len + 1) {
+		len = strcspn(name, "/");
+		memcpy(part, name, len);        /* a name that resolves has components that fit */
+		part[len] = '\0';
+		if (!id) {
+			found = n->count ? bsearch(part, n->name, n->count, sizeof(*n->name), by_name) : NULL;
+			if (!found)
+				return 0;
+			id = n->id[found - n->name];
+		} else {
+			rc = pt_node_lookup(g->repo, id, part, &node);
+			if (rc < 0)
+				return rc == -ENOENT || rc == -ENOTDIR ? 0 : rc;
+			id = node.kind == PT_NODE_DIR ? node.id : 0;
+			pt_node_done(&node);
+			if (!id)
+				return 0;
+		}
+		if (!name[len])
+			break;
+		rc = pt_models_dir(g->models, id, &d);
+		if (rc < 0)
+			return rc;
+		*ret_hidden = pt_model_dir_find(d, name + len + 1);
+		pt_model_dir_unref(d);
+		if (*ret_hidden)
+			return 0;
+	}
+	rc = pt_tensor_exists(g->repo, id, &revision, &pending);
 	if (!rc)
-		*ret_key = revision || pending;
+		*ret_hidden = revision || pending;
 	return rc;
 }
 
@@ -114,7 +144,7 @@ static int gather(struct gather *g, uint64_t node, const char *prefix, int depth
 	struct pt_many_cut cut;
 	const char *why;
 	char *path;
-	bool key;
+	bool hidden;
 	uint32_t a;
 	size_t i;
 	int rc;
@@ -131,8 +161,8 @@ static int gather(struct gather *g, uint64_t node, const char *prefix, int depth
 
 		if (alias->withheld)
 			continue;
-		rc = is_key(g, &n, alias->name, &key);
-		if (rc < 0 || key)
+		rc = is_hidden(g, &n, alias->name, &hidden);
+		if (rc < 0 || hidden)
 			continue;
 		pt_container_tensor(dir->files[alias->file].c, alias->tensor, &t);
 		rc = pt_rank_cut(dir, alias->name, t.dtype, &t.shape, -1, &g->rank, g->base->split, &cut, &why, NULL);

@@ -1,4 +1,5 @@
 libptio_core_la_SOURCES += \
+	src/tree/alias.c src/tree/alias.h \
 	src/tree/all_view.c \
 	src/tree/bundle.c src/tree/bundle.h \
 	src/tree/container.c src/tree/container.h \

@@ -246,7 +246,6 @@ static int aliases_make(struct pt_model_dir *d)
 {
 	uint64_t total = 0;
 	uint32_t f, i, n = 0;
-	char encoded[PT_PATH_COMPONENT_MAX + 1];
 
 	for (f = 0; f < d->file_count; f++)
 		total += d->files[f].c->bundle ? 0 : d->files[f].c->tensor_count;
@@ -277,10 +276,8 @@ static int aliases_make(struct pt_model_dir *d)
 
 		if ((i > 0 && strcmp(a->name, a[-1].name) == 0) || (i + 1 < n && strcmp(a->name, a[1].name) == 0))
 			a->withheld = "another file of this directory has a tensor of that name";
-		else if (strchr(a->name, '/'))
-			a->withheld = "the name holds a slash";
-		else if (pt_path_component_encode(a->name, encoded) < 0)
-			a->withheld = "the name cannot be a file name";
+		else if (pt_path_key_check(a->name) < 0)
+			a->withheld = "the name cannot be a key's";
 	}
 	pt_fail_clear();
 	return 0;
@@ -449,20 +446,39 @@ int pt_models_plan_dim(struct pt_models *m, uint64_t key_node, struct pt_request
 	return 0;
 }
 
-const struct pt_model_alias *pt_model_dir_find(const struct pt_model_dir *d, const char *name)
+/* The first alias whose name does not come before this one. */
+static uint32_t alias_from(const struct pt_model_dir *d, const char *name)
 {
 	uint32_t lo = 0, hi = d->alias_count;
 
 	while (lo < hi) {
 		uint32_t mid = lo + (hi - lo) / 2;
-		int order = strcmp(d->aliases[mid].name, name);
 
-		if (order == 0)
-			return d->aliases[mid].withheld ? NULL : &d->aliases[mid];
-		if (order < 0)
+		if (strcmp(d->aliases[mid].name, name) < 0)
 			lo = mid + 1;
 		else
 			hi = mid;
 	}
-	return NULL;
+	return lo;
+}
+
+const struct pt_model_alias *pt_model_dir_find(const struct pt_model_dir *d, const char *name)
+{
+	uint32_t i = alias_from(d, name);
+
+	return i < d->alias_count && !d->aliases[i].withheld && strcmp(d->aliases[i].name, name) == 0 ? &d->aliases[i] : NULL;
+}
+
+bool pt_model_dir_leads(const struct pt_model_dir *d, const char *name)
+{
+	char start[PT_KEY_MAX + 2];
+	int len = snprintf(start, sizeof(start), "%s/", name);
+	uint32_t i;
+
+	if (len < 0 || (size_t)len >= sizeof(start))
+		return false;
+	for (i = alias_from(d, start); i < d->alias_count && strncmp(d->aliases[i].name, start, (size_t)len) == 0; i++)
+		if (!d->aliases[i].withheld)
+			return true;
+	return false;
 }

@@ -51,5 +51,7 @@ int pt_models_plan_dim(struct pt_models *models, uint64_t key_node, struct pt_re
 void pt_model_dir_unref(struct pt_model_dir *dir);                      /* NULL is fine */
 /* NULL: no tensor of that name, or (withheld) none that resolves. */
 const struct pt_model_alias *pt_model_dir_find(const struct pt_model_dir *dir, const char *name);
+/* Does the name of a tensor that resolves go on after this one and a slash? */
+bool pt_model_dir_leads(const struct pt_model_dir *dir, const char *name);
 
 #endif
