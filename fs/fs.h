@@ -54,6 +54,7 @@ struct pt_fs_writer;                    /* writer.c */
 struct pt_fs_file;                      /* file_int.h */
 struct pt_fs_many;                      /* many.c */
 struct pt_fs_sealed;                    /* sealed.c */
+struct pt_fs_listing;                   /* listing.c */
 
 struct pt_fs_inode {
 	struct pt_fs_inode *hash_next;
@@ -90,11 +91,9 @@ struct pt_fs_handle {
 	struct pt_fs *fs;               /* for ahead */
 	struct pt_vcache_file *cached;  /* held */
 	struct pt_ahead *ahead;
-	struct pt_buf text;             /* control and info files: contents at open. Directories: records of dir.c */
-	bool filled;
-	uint32_t *entry;                /* directories: offsets of records */
-	uint32_t entry_count, entry_cap;
-	pthread_mutex_t lock;           /* directories: records */
+	struct pt_buf text;             /* control and info files: contents at open */
+	struct pt_fs_listing *listing;  /* directories: made by the first read; lock */
+	pthread_mutex_t lock;
 };
 
 struct pt_fs_counters {
@@ -264,6 +263,18 @@ static inline struct timespec pt_fs_time(int64_t ns)
 }
 /* The time that a SETATTR asks for, or `old`. */
 int64_t pt_fs_setattr_mtime(const struct stat *attr, int to_set, int64_t old);
+
+/* ---- listing.c: what a directory lists, in pieces ---- */
+struct pt_fs_listed {
+	uint64_t ino;                   /* st_ino */
+	unsigned char type;             /* DT_ */
+	bool node;                      /* of a namespace node, whose id is ino */
+	const char *name;               /* valid until the listing's next call */
+};
+int pt_fs_listing_create(struct pt_fs_listing **ret_listing);
+void pt_fs_listing_free(struct pt_fs_listing *listing);                 /* NULL is fine */
+/* The entry at an offset: 1, or 0 past the last. Entries before `keep` may be forgotten. Offset 0 starts anew if `keep` is 0, too. One thread at a time. */
+int pt_fs_listing_at(struct pt_fs *fs, const struct pt_fs_inode *dir, struct pt_fs_listing *listing, uint64_t keep, uint64_t off, struct pt_fs_listed *ret_entry);
 
 /* ---- dir.c, names.c, rename.c ---- */
 void pt_fs_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);

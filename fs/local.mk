@@ -15,6 +15,7 @@ fs_ptiofs_SOURCES = \
 	fs/gc.c \
 	fs/inode.c \
 	fs/intent.c \
+	fs/listing.c \
 	fs/lookup.c \
 	fs/main.c \
 	fs/many.c \

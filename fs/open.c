@@ -86,7 +86,7 @@ void pt_fs_handle_free(struct pt_fs *fs, struct pt_fs_handle *h)
 	pthread_mutex_unlock(&fs->handles_lock);
 	pt_fs_inode_unref(fs, h->inode);
 	pt_buf_done(&h->text);
-	free(h->entry);
+	pt_fs_listing_free(h->listing);
 	pthread_mutex_destroy(&h->lock);
 	free(h);
 }

@@ -68,6 +68,23 @@ out:
 	return rc;
 }
 
+int pt_node_prefetch(struct pt_repo *repo, const uint64_t *ids, size_t count)
+{
+	struct pt_meta_key keys[2 * PT_NODE_PREFETCH];
+	struct pt_rkey node[PT_NODE_PREFETCH], times[PT_NODE_PREFETCH];
+	size_t i;
+
+	if (count > PT_NODE_PREFETCH)
+		count = PT_NODE_PREFETCH;
+	for (i = 0; i < count; i++) {
+		pt_rkey_node(&node[i], ids[i]);
+		pt_rkey_times(&times[i], ids[i]);
+		keys[2 * i] = (struct pt_meta_key){ node[i].b, node[i].len };
+		keys[2 * i + 1] = (struct pt_meta_key){ times[i].b, times[i].len };
+	}
+	return pt_meta_prefetch(&repo->store->meta, keys, 2 * count);
+}
+
 int pt_entry_get(struct pt_repo *repo, uint64_t parent, const char *name, struct pt_entry *ret_entry, uint64_t *ret_version)
 {
 	struct pt_buf value = PT_BUF_INIT;

@@ -32,6 +32,9 @@ int pt_node_get(struct pt_repo *repo, uint64_t id, struct pt_node *ret_node);   
 int pt_node_lookup(struct pt_repo *repo, uint64_t parent, const char *name, struct pt_node *ret_node);
 /* Makes a node from attrs->kind, mode, uid, gid, implicit, target, blob, size, xattrs. -EEXIST, -ENOENT parent gone, -ENOTDIR. */
 int pt_node_create(struct pt_repo *repo, uint64_t parent, const char *name, const struct pt_node *attrs, struct pt_node *ret_node);
+/* Reads these nodes into memory at once; a hint. At most PT_NODE_PREFETCH. */
+#define PT_NODE_PREFETCH 128
+int pt_node_prefetch(struct pt_repo *repo, const uint64_t *ids, size_t count);
 /* A number that is another one once a model file of the directory (a container, or PT_PLAN_NAME) was made, changed, renamed or removed. */
 int pt_node_models_version(struct pt_repo *repo, uint64_t id, uint64_t *ret_version);
 /* Names in byte order after `after` ("" from the start); the callback gets name, id and kind, and returns 0 to go on, 1 to stop. */

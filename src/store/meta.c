@@ -5,8 +5,10 @@
 #include "store/meta.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/error.h"
 #include "store/meta_cache.h"
 
@@ -54,6 +56,11 @@ void pt_meta_counters(struct pt_meta *m, struct pt_meta_counters *ret_counters)
 static bool mark_of(struct pt_meta *m, struct pt_meta_mark *ret_mark)
 {
 	return m->cache && m->ops->mark(m->h, ret_mark);
+}
+
+bool pt_meta_mark(struct pt_meta *m, struct pt_meta_mark *ret_mark)
+{
+	return mark_of(m, ret_mark);
 }
 
 /* Nothing was committed since the mark was taken. */
@@ -118,6 +125,77 @@ int pt_meta_get(struct pt_meta *m, const void *key, size_t key_len, struct pt_bu
 	if (ret_version)
 		*ret_version = version;
 	return 0;
+}
+
+struct prefetch {
+	const struct pt_meta_key *keys;
+	struct pt_buf rows;
+};
+
+static int prefetched(void *ctx, size_t at, const void *value, size_t value_len, uint64_t version)
+{
+	struct prefetch *p = ctx;
+
+	if (value_len <= PT_META_CACHE_ENTRY)
+		pt_meta_rows_add(&p->rows, p->keys[at].data, p->keys[at].len, value, value_len, version);
+	return pt_buf_failed(&p->rows) ? pt_fail_nomem() : 0;
+}
+
+struct keep {
+	struct pt_meta_cache *cache;
+	const struct pt_meta_mark *mark;
+};
+
+static int keep_one(void *ctx, const void *key, size_t key_len, const void *value, size_t value_len, uint64_t version)
+{
+	const struct keep *k = ctx;
+
+	pt_meta_cache_add(k->cache, k->mark, false, key, key_len, value, value_len, version);
+	return 0;
+}
+
+/* None of them may be longer than allowed. */
+static int prefetch(struct pt_meta *m, const struct pt_meta_mark *mark, const struct pt_meta_key *keys, size_t n)
+{
+	struct prefetch p = { .keys = keys };
+	struct keep k = { m->cache, mark };
+	struct pt_wait w;
+	int rc;
+
+	count(&m->counters.queries);
+	pt_wait_init(&w);
+	m->ops->get_many(m->h, keys, n, prefetched, &p, &w.done);
+	rc = pt_wait_finish(&w);
+	if (rc == 0 && mark_holds(m, mark))
+		rc = pt_meta_rows_play(p.rows.data, p.rows.len, keep_one, &k);
+	pt_buf_done(&p.rows);
+	return rc;
+}
+
+int pt_meta_prefetch(struct pt_meta *m, const struct pt_meta_key *keys, size_t n)
+{
+	struct pt_meta_key *wanted;
+	struct pt_meta_cached *e;
+	struct pt_meta_mark mark;
+	size_t i, left = 0;
+	int rc = 0;
+
+	if (!m->ops->get_many || !mark_of(m, &mark))
+		return 0;
+	wanted = pt_calloc(n ? n : 1, sizeof(*wanted));
+	if (!wanted)
+		return pt_fail_nomem();
+	for (i = 0; i < n && rc == 0; i++) {
+		rc = check_key(keys[i].len);
+		e = rc < 0 ? NULL : pt_meta_cache_find(m->cache, &mark, false, keys[i].data, keys[i].len);
+		if (!e)
+			wanted[left++] = keys[i];
+		pt_meta_cached_unref(e);
+	}
+	if (rc == 0 && left)
+		rc = prefetch(m, &mark, wanted, left);
+	free(wanted);
+	return rc;
 }
 
 int pt_meta_scan(struct pt_meta *m, const void *start, size_t start_len, const void *end, size_t end_len, uint64_t limit,

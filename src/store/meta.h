@@ -59,6 +59,9 @@ struct pt_meta_mark {
  * what it changes does not show in the scan that called it. */
 typedef int pt_meta_scan_fn(void *ctx, const void *key, size_t key_len, const void *value, size_t value_len, uint64_t version);
 
+/* Callback of get_many: of keys[at]; version 0: absent. Bytes are valid during the call, which must not use the engine. */
+typedef int pt_meta_many_fn(void *ctx, size_t at, const void *value, size_t value_len, uint64_t version);
+
 struct pt_meta_ops {
 	size_t size;                    /* of this struct: fields are only ever appended */
 	uint32_t version;               /* 1 */
@@ -83,6 +86,8 @@ struct pt_meta_ops {
 	/* The mark now, whoever has committed, without waiting and without a system call; false: not to be had at this moment. A batch changes it before its
 	 * commit completes. NULL: the engine has none. */
 	bool (*mark)(void *h, struct pt_meta_mark *ret_mark);
+	/* All in one snapshot, in the order of keys. NULL: the engine gains nothing by it. */
+	void (*get_many)(void *h, const struct pt_meta_key *keys, size_t count, pt_meta_many_fn *fn, void *ctx, struct pt_done *done);
 };
 
 struct pt_meta_cache;
@@ -111,6 +116,10 @@ int pt_meta_commit(struct pt_meta *m, const struct pt_meta_op *ops, size_t count
 /* From now on answers are kept in memory where the engine has marks; nothing else changes. Before other threads use it. -ENOMEM. */
 int pt_meta_cache_on(struct pt_meta *m);
 void pt_meta_counters(struct pt_meta *m, struct pt_meta_counters *ret_counters);
+/* Reads what is not in memory yet of these records, at once and more cheaply than one by one, where the engine can; a hint. */
+int pt_meta_prefetch(struct pt_meta *m, const struct pt_meta_key *keys, size_t count);
+/* False: nobody can tell at the moment, or ever (pt_meta_cache_on did nothing). */
+bool pt_meta_mark(struct pt_meta *m, struct pt_meta_mark *ret_mark);
 /* The highest version now. */
 int pt_meta_version(struct pt_meta *m, uint64_t *ret_version);
 int pt_meta_watch(struct pt_meta *m, uint64_t seen, int64_t timeout_ns, uint64_t *ret_version);

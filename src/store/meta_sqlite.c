@@ -201,6 +201,44 @@ static void sqlite_get(void *h, const struct pt_meta_key *key, struct pt_buf *re
 	pt_done_call(done, rc);
 }
 
+static int get_each(struct pt_sqlite_conn *c, const struct pt_meta_key *keys, size_t count, pt_meta_many_fn *fn, void *ctx)
+{
+	struct pt_buf value = PT_BUF_INIT;
+	uint64_t version;
+	size_t i;
+	int rc = 0;
+
+	for (i = 0; i < count && rc == 0; i++) {
+		rc = get_on(c, &keys[i], &value, &version);
+		if (rc == 0)
+			rc = fn(ctx, i, version ? value.data : NULL, version ? value.len : 0, version);
+	}
+	pt_buf_done(&value);
+	return rc;
+}
+
+static void roll_back(struct pt_sqlite_conn *c);
+
+/* One transaction: its locks are what a single get mostly costs. */
+static void sqlite_get_many(void *h, const struct pt_meta_key *keys, size_t count, pt_meta_many_fn *fn, void *ctx, struct pt_done *done)
+{
+	struct sqlite_meta *m = h;
+	struct pt_sqlite_conn *c;
+	int rc = reader_take(m, &c);
+
+	if (rc == 0) {
+		rc = pt_sqlite_conn_run(c, PT_SQLITE_BEGIN_READ);
+		if (rc == 0)
+			rc = get_each(c, keys, count, fn, ctx);
+		if (rc == 0)
+			rc = pt_sqlite_conn_run(c, PT_SQLITE_COMMIT);
+		if (rc < 0)
+			roll_back(c);
+		reader_give(m, c);
+	}
+	pt_done_call(done, rc);
+}
+
 /* Rows of a scan in memory: u32 key length, u64 value length, u64 version, key, value. */
 static int row_keep(void *ctx, const void *key, size_t key_len, const void *value, size_t value_len, uint64_t version)
 {
@@ -578,6 +616,7 @@ static void sqlite_close(void *h)
 	.sync = sqlite_sync, \
 	.snapshot = sqlite_snapshot, \
 	.mark = sqlite_mark, \
+	.get_many = sqlite_get_many, \
 }
 
 static const struct pt_meta_ops file_ops = SQLITE_META_OPS(true);

@@ -17,6 +17,7 @@
 
 static const char *const stmt_sql[PT_SQLITE_STMTS] = {
 	[PT_SQLITE_BEGIN] = "BEGIN IMMEDIATE",
+	[PT_SQLITE_BEGIN_READ] = "BEGIN DEFERRED",
 	[PT_SQLITE_COMMIT] = "COMMIT",
 	[PT_SQLITE_ROLLBACK] = "ROLLBACK",
 	[PT_SQLITE_GET] = "SELECT value, version, hash FROM record WHERE key = ?1",

@@ -18,6 +18,7 @@
 
 enum pt_sqlite_stmt {
 	PT_SQLITE_BEGIN,                /* for writing */
+	PT_SQLITE_BEGIN_READ,           /* one snapshot for several statements; ends with COMMIT or ROLLBACK */
 	PT_SQLITE_COMMIT,
 	PT_SQLITE_ROLLBACK,
 	PT_SQLITE_GET,                  /* value, version, hash of key ?1 */

@@ -132,6 +132,9 @@ struct list {
 	void *ctx;
 	int rc;                         /* what fn said */
 	int fail;
+	uint32_t max, looked;           /* children to look at, 0: all; and those that were */
+	bool over;                      /* no further child can be one of dir */
+	char *after;                    /* the last one, PT_NAME_MAX + 1 bytes */
 };
 
 /* Path of an object below dir to the next component of it; false when it is not below dir. Spelled components may leave parts out. */
@@ -189,32 +192,55 @@ static int list_manifest(void *ctx, struct pt_manifest *m)
 	return l->fail ? 1 : 0;
 }
 
+/* Where a side file's directory leads below l->dir: "" when it is this one. False: elsewhere. */
+static bool side_below(const struct list *l, const char *dir, const char **ret_rest)
+{
+	size_t len = strlen(l->dir);
+
+	*ret_rest = dir;
+	if (!len)
+		return true;
+	if (strncmp(dir, l->dir, len) != 0 || (dir[len] && dir[len] != '/'))
+		return false;
+	*ret_rest = dir + len + (dir[len] == '/');
+	return true;
+}
+
 static int list_child(void *ctx, const char *component, uint64_t id, enum pt_node_kind kind)
 {
 	struct list *l = ctx;
 	char dir[PT_TREE_DIR_MAX], encoded[PT_PATH_COMPONENT_MAX + 1];
-	const char *decoded;
+	const char *decoded, *rest;
 
+	strcpy(l->after, component);
+	l->looked++;
 	if (pt_tree_component_split(component, dir, &decoded)) {
-		const char *rest = dir;
-		size_t len = strlen(l->dir);
-
-		if (len) {
-			if (strncmp(dir, l->dir, len) != 0 || (dir[len] && dir[len] != '/'))
-				return 0;
-			rest = dir + len + (dir[len] == '/');
-		}
-		if (*rest) {            /* further down: the axis directory that leads there */
-			l->fail = names_add(&l->names, rest, strcspn(rest, "/"), true);
-			return l->fail ? 1 : 0;
-		}
+		if (!side_below(l, dir, &rest) || *rest)
+			goto out;
 	} else if (l->dir[0]) {
-		return component[0] == 1 ? 0 : 1;       /* side files sort before every other name */
+		l->over = component[0] != 1;    /* side files sort before every other name */
+		return l->over;
 	}
-	if (pt_path_component_encode(decoded, encoded) < 0)
-		return 0;               /* only reachable through the API */
-	l->rc = l->fn(l->ctx, encoded, id, kind);
-	return l->rc;
+	if (pt_path_component_encode(decoded, encoded) == 0)    /* else only reachable through the API */
+		l->rc = l->fn(l->ctx, encoded, id, kind);
+out:
+	return l->rc || (l->max && l->looked == l->max);
+}
+
+/* The axis directories that lead to side files further down. */
+static int list_side(void *ctx, const char *component, uint64_t id, enum pt_node_kind kind)
+{
+	struct list *l = ctx;
+	char dir[PT_TREE_DIR_MAX];
+	const char *decoded, *rest;
+
+	(void)id;
+	(void)kind;
+	if (component[0] != 1)
+		return 1;
+	if (pt_tree_component_split(component, dir, &decoded) && side_below(l, dir, &rest) && *rest)
+		l->fail = names_add(&l->names, rest, strcspn(rest, "/"), true);
+	return l->fail ? 1 : 0;
 }
 
 static int names_compare(const void *a, const void *b)
@@ -249,23 +275,53 @@ static int list_names(struct list *l)
 	return 0;
 }
 
+int pt_tree_list_children(struct pt_repo *repo, uint64_t node, const char *dir, uint32_t max, char after[PT_NAME_MAX + 1], pt_tree_list_fn *fn, void *ctx)
+{
+	struct list l = { .dir = dir, .fn = fn, .ctx = ctx, .max = max };
+	char from[PT_NAME_MAX + 1];
+	int rc;
+
+	strcpy(from, after);
+	l.after = after;
+	rc = pt_node_list(repo, node, from, list_child, &l);
+	if (rc >= 0)
+		pt_fail_clear();
+	return rc < 0 ? rc : !l.over && max && l.looked == max;
+}
+
+static int list_layouts(struct pt_repo *repo, uint64_t node, struct list *l)
+{
+	int rc;
+
+	rc = pt_node_list(repo, node, "", list_side, l);
+	if (rc >= 0 && l->fail < 0)
+		rc = l->fail;
+	if (rc >= 0)
+		rc = pt_manifest_list(repo, node, list_manifest, l);
+	if (rc >= 0 && l->fail < 0)
+		rc = l->fail;
+	if (rc >= 0)
+		rc = list_names(l);
+	names_done(&l->names);
+	return rc < 0 ? rc : 0;
+}
+
+int pt_tree_list_layouts(struct pt_repo *repo, uint64_t node, const char *dir, bool formats, pt_tree_list_fn *fn, void *ctx)
+{
+	struct list l = { .dir = dir, .formats = formats, .fn = fn, .ctx = ctx };
+
+	return list_layouts(repo, node, &l);
+}
+
 int pt_tree_list(struct pt_repo *repo, uint64_t node, const char *dir, bool formats, pt_tree_list_fn *fn, void *ctx)
 {
 	struct list l = { .dir = dir, .formats = formats, .fn = fn, .ctx = ctx };
+	char after[PT_NAME_MAX + 1];
 	int rc;
 
+	l.after = after;
 	rc = pt_node_list(repo, node, "", list_child, &l);
-	if (rc >= 0 && l.fail < 0)
-		rc = l.fail;
 	if (rc < 0 || l.rc)
-		goto out;
-	rc = pt_manifest_list(repo, node, list_manifest, &l);
-	if (rc >= 0 && l.fail < 0)
-		rc = l.fail;
-	if (rc < 0)
-		goto out;
-	rc = list_names(&l);
-out:
-	names_done(&l.names);
-	return rc < 0 ? rc : 0;
+		return rc < 0 ? rc : 0;
+	return list_layouts(repo, node, &l);
 }

@@ -1,7 +1,13 @@
 """Names and attributes: what has not changed costs the index nothing, and what has changed is seen at once."""
+import ctypes
+import itertools
 import os
+import random
+import threading
 
 import numpy as np
+import pytest
+from conftest import Mount
 
 
 def metrics(mount):
@@ -78,3 +84,119 @@ def test_a_tensor_file_written_through_another_mount_has_its_tensors_at_once(mou
         assert not (one / f"m/w{n}").exists() and np.load(one / f"m/v{n}/full.npy")[0] == n
         os.unlink(two / f"m/v{n}.npy")
         assert not (one / f"m/v{n}").exists()
+
+
+NAMES = 20000
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    """A store with NAMES keys in one directory, made once."""
+    path = tmp_path_factory.mktemp("large")
+    mount = Mount(path / "store", path / "mnt").start()
+    for i in range(NAMES):
+        os.makedirs(mount / f"many/t{i}")
+    assert mount.stop() == 0
+    return path / "store"
+
+
+class Dir:
+    """A directory stream of libc, which can seek."""
+
+    class Entry(ctypes.Structure):
+        _fields_ = [("ino", ctypes.c_uint64), ("off", ctypes.c_int64), ("reclen", ctypes.c_ushort), ("type", ctypes.c_ubyte), ("name", ctypes.c_char * 256)]
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.opendir.restype = ctypes.c_void_p
+    libc.opendir.argtypes = [ctypes.c_char_p]
+    libc.readdir.restype = ctypes.POINTER(Entry)
+    for name in ("readdir", "closedir", "rewinddir", "telldir"):
+        getattr(libc, name).argtypes = [ctypes.c_void_p]
+    libc.telldir.restype = ctypes.c_long
+    libc.seekdir.argtypes = [ctypes.c_void_p, ctypes.c_long]
+
+    def __init__(self, path):
+        self.d = self.libc.opendir(os.fsencode(path))
+        assert self.d
+
+    def read(self):
+        e = self.libc.readdir(self.d)
+        return e.contents.name.decode() if e else None
+
+    def tell(self):
+        return self.libc.telldir(self.d)
+
+    def seek(self, off):
+        self.libc.seekdir(self.d, off)
+
+    def rewind(self):
+        self.libc.rewinddir(self.d)
+
+    def rest(self):
+        return list(iter(self.read, None))
+
+    def close(self):
+        self.libc.closedir(self.d)
+
+
+def test_a_large_directory_lists_every_name_once_while_others_change_it(mounts, large):
+    one, two = mounts("one", store=large), mounts("two", store=large)
+    stop = threading.Event()
+
+    def change():
+        for n in itertools.count():
+            if stop.is_set():
+                return
+            os.mkdir(two / f"many/new{n}")
+            os.rename(two / f"many/new{n}", two / f"many/a{n}")
+            if n % 2:
+                os.rmdir(two / f"many/a{n}")
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    try:
+        for _ in range(5):
+            names = os.listdir(one / "many")
+            assert len(names) == len(set(names))
+            assert sum(n[0] == "t" for n in names) == NAMES
+    finally:
+        stop.set()
+        thread.join()
+    for name in os.listdir(two / "many"):
+        if name[0] != "t":
+            os.rmdir(two / "many" / name)
+
+
+def test_a_directory_stream_can_seek_and_rewind(mounts, large):
+    mnt = mounts("mnt", store=large)
+    d = Dir(mnt / "many")
+    at, names = [], []
+    while True:
+        at.append(d.tell())
+        name = d.read()
+        if name is None:
+            break
+        names.append(name)
+    assert sorted(names) == sorted(os.listdir(mnt / "many") + [".", ".."]) and len(names) == NAMES + 2
+    for i in random.Random(1).sample(range(NAMES), 40) + [0, 1, 2, 511, 512, 513, 514, NAMES + 1]:
+        d.seek(at[i])
+        assert [d.read() for _ in range(3)] == (names[i:i + 3] + [None] * 3)[:3]
+    os.mkdir(mnt / "many/late")
+    d.rewind()
+    assert "late" in d.rest()
+    os.rmdir(mnt / "many/late")
+    d.rewind()
+    assert d.rest() == names
+    d.close()
+
+
+def test_an_open_directory_takes_little_memory(mounts, large):
+    mnt = mounts("mnt", store=large)
+    os.listdir(mnt / "many")
+    before = mnt.memory_peak()
+    streams = [Dir(mnt / "many") for _ in range(60)]
+    for d in streams:
+        assert len(d.rest()) == NAMES + 2
+    assert mnt.memory_peak() - before < 60 * NAMES * 8      # a name alone takes more
+    for d in streams:
+        d.close()
