@@ -14,11 +14,25 @@ struct pt_checked;                      /* checked.h: which chunks of pinned obj
 #define PT_WINDOW_BYTES PT_HASH_CHUNK
 
 /* Windows of PT_WINDOW_BYTES, aligned to 4096, kept for reuse (window.c). */
-#define PT_WINDOW_KEPT 8
+#define PT_WINDOW_KEPT 16
 struct pt_window_pool {
 	pthread_mutex_t lock;           /* free, free_count */
 	void *free[PT_WINDOW_KEPT];
 	uint32_t free_count;
+};
+
+/* Threads that write windows out (pump.h). */
+#define PT_PUMP_THREADS 4
+#define PT_PUMP_WINDOWS 32              /* under way, of all streams */
+struct pt_pump_stream;
+struct pt_pump {
+	pthread_mutex_t lock;           /* the rest, and the streams */
+	pthread_cond_t work, done;
+	struct pt_pump_stream *first, **last;   /* streams with windows to write */
+	pthread_t thread[PT_PUMP_THREADS];
+	uint32_t threads, idle, under_way;
+	pid_t pid;                      /* whose threads they are; 0: none yet */
+	bool stop;
 };
 
 struct pt_repo {
@@ -30,6 +44,7 @@ struct pt_repo {
 	struct pt_cache *cache;
 	struct pt_checked *checked;
 	struct pt_window_pool windows;
+	struct pt_pump pump;
 	struct pt_repo_counters counters;       /* each field by pt_count() */
 };
 

@@ -14,6 +14,7 @@ libptio_core_la_SOURCES += \
 	src/manifest/object_read.c \
 	src/manifest/object_write.c \
 	src/manifest/pin.c \
+	src/manifest/pump.c src/manifest/pump.h \
 	src/manifest/record_node.c src/manifest/record.h \
 	src/manifest/record_set.c \
 	src/manifest/record_small.c src/manifest/record_small.h \

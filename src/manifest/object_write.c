@@ -1,7 +1,7 @@
 /* manifest/object_write.c - writing native objects and plain blobs in order.
  *
- * Bytes gather in one window, which stands at a multiple of its size in the blob and goes out whole; what is at least a window is written from the caller's
- * memory. Long runs of zeros are skipped: the staged blob keeps a hole, and hashes are told of zeros. A native object's header is the first thing in the first window.
+ * Bytes gather in one window, which stands at a multiple of its size in the blob and goes out whole, in another thread when there is one (pump.h); what is at least a
+ * window is written from the caller's memory. Long runs of zeros are skipped: the staged blob keeps a hole, and hashes are told of zeros. A native object's header is the first thing in the first window.
  * The blob is pinned before it is sealed, so no collector can take it for an orphan between seal and commit. */
 #include <errno.h>
 #include <inttypes.h>
@@ -15,6 +15,7 @@
 #include "base/size.h"
 #include "format/serve.h"
 #include "manifest/internal.h"
+#include "manifest/pump.h"
 #include "manifest/window.h"
 
 #define HASH_STEP ((uint64_t)64 << 10)          /* bytes that all hashes take before the next ones: they stay in the first caches */
@@ -33,6 +34,7 @@ struct pt_object_writer {
 	uint8_t *window;
 	uint64_t window_off;            /* in the blob, where the window's first byte goes */
 	uint64_t window_len;
+	struct pt_pump_stream stream;
 	struct pt_hasher *hasher;       /* native objects only, as is crc */
 	uint32_t crc;
 	struct pt_object object;        /* what the spec says of it */
@@ -124,6 +126,8 @@ static int header_build(const struct pt_object_spec *spec, const struct pt_id *i
 
 static void writer_free(struct pt_object_writer *w)
 {
+	if (w->blob)
+		pt_pump_wait(&w->stream);
 	pt_data_abort(&w->repo->store->data, w->blob);
 	pt_window_put(&w->repo->windows, w->window);
 	pt_hasher_free(w->hasher);
@@ -160,15 +164,28 @@ static int writer_new(struct pt_repo *repo, enum pt_blob_kind kind, uint64_t byt
 	return 0;
 }
 
-static int write_out(struct pt_object_writer *w, const void *data, uint64_t len, uint64_t off)
-{
-	return len ? pt_data_write(&w->repo->store->data, w->blob, data, len, off) : 0;
-}
-
+/* The window goes out now, behind what is under way. */
 static int window_flush(struct pt_object_writer *w)
 {
-	int rc = write_out(w, w->window, w->window_len, w->window_off);
+	int rc = pt_pump_wait(&w->stream);
 
+	if (!rc && w->window_len)
+		rc = pt_data_write(&w->repo->store->data, w->blob, w->window, w->window_len, w->window_off);
+	w->window_off += w->window_len;
+	w->window_len = 0;
+	return rc;
+}
+
+/* The full window goes out while the next one is filled. */
+static int window_next(struct pt_object_writer *w)
+{
+	void *fresh = pt_window_get(&w->repo->windows);
+	int rc;
+
+	if (!fresh)
+		return window_flush(w);
+	rc = pt_pump_put(&w->stream, w->window, w->window, w->window_len, w->window_off);
+	w->window = fresh;
 	w->window_off += w->window_len;
 	w->window_len = 0;
 	return rc;
@@ -180,28 +197,26 @@ static uint64_t window_room(const struct pt_object_writer *w)
 	return PT_WINDOW_BYTES - (w->window_off + w->window_len) % PT_WINDOW_BYTES;
 }
 
+static bool window_passed(const struct pt_object_writer *w, uint64_t len)
+{
+	return !w->window_len && len >= PT_WINDOW_BYTES && window_room(w) == PT_WINDOW_BYTES;
+}
+
+/* At most to the end of the window. */
 static int store_bytes(struct pt_object_writer *w, const uint8_t *data, uint64_t len)
 {
-	uint64_t n;
-	int rc;
+	memcpy(w->window + w->window_len, data, len);
+	w->window_len += len;
+	return window_room(w) == PT_WINDOW_BYTES ? window_next(w) : 0;
+}
 
-	while (len) {
-		if (!w->window_len && len >= PT_WINDOW_BYTES && window_room(w) == PT_WINDOW_BYTES) {
-			n = PT_WINDOW_BYTES;
-			rc = write_out(w, data, n, w->window_off);
-			w->window_off += n;
-		} else {
-			n = pt_size_min(len, window_room(w));
-			memcpy(w->window + w->window_len, data, n);
-			w->window_len += n;
-			rc = window_room(w) == PT_WINDOW_BYTES ? window_flush(w) : 0;
-		}
-		if (rc < 0)
-			return rc;
-		data += n;
-		len -= n;
-	}
-	return 0;
+/* A whole window, from the caller's memory, which lasts until the stream has been waited for. */
+static int store_window(struct pt_object_writer *w, const uint8_t *data)
+{
+	int rc = pt_pump_put(&w->stream, NULL, data, PT_WINDOW_BYTES, w->window_off);
+
+	w->window_off += PT_WINDOW_BYTES;
+	return rc;
 }
 
 /* CRC after len more zeros, by doubling runs: a few dozen combinations whatever len is. */
@@ -234,18 +249,23 @@ static void hash_data(struct pt_object_writer *w, const uint8_t *data, uint64_t 
 /* Hashing goes with storing piece by piece, while the bytes are in the processor's cache. */
 static int append_data(struct pt_object_writer *w, const uint8_t *data, uint64_t len)
 {
+	bool passed, borrowed = false;
+	int rc = 0, waited;
 	uint64_t n;
-	int rc;
 
-	for (; len; data += n, len -= n) {
-		n = pt_size_min(len, pt_size_min(PT_WINDOW_BYTES, window_room(w)));
+	for (; len && !rc; data += n, len -= n) {
+		passed = window_passed(w, len);
+		n = passed ? PT_WINDOW_BYTES : pt_size_min(pt_size_min(len, HASH_STEP), window_room(w));
+		borrowed |= passed;
+		if (passed)
+			rc = store_window(w, data);
 		if (w->hasher)
 			hash_data(w, data, n);
-		rc = store_bytes(w, data, n);
-		if (rc < 0)
-			return rc;
+		if (!passed)
+			rc = store_bytes(w, data, n);
 	}
-	return 0;
+	waited = borrowed ? pt_pump_wait(&w->stream) : 0;
+	return rc ? rc : waited;
 }
 
 static int append_zeros(struct pt_object_writer *w, uint64_t len)
@@ -267,7 +287,7 @@ static int append_zeros(struct pt_object_writer *w, uint64_t len)
 		memset(w->window + w->window_len, 0, n);
 		w->window_len += n;
 		if (window_room(w) == PT_WINDOW_BYTES) {
-			rc = window_flush(w);
+			rc = window_next(w);
 			if (rc < 0)
 				return rc;
 		}
@@ -280,7 +300,7 @@ int pt_object_writer_create(struct pt_repo *repo, const struct pt_object_spec *s
 {
 	struct pt_buf header = PT_BUF_INIT;
 	struct pt_object_writer *w;
-	uint64_t bytes;
+	uint64_t bytes, at, n;
 	int rc;
 
 	rc = pt_shape_bytes(&spec->local, spec->dtype, &bytes);
@@ -303,8 +323,13 @@ int pt_object_writer_create(struct pt_repo *repo, const struct pt_object_spec *s
 	if (spec->box)
 		w->object.box = *spec->box;
 	rc = pt_data_create(&repo->store->data, &w->ref, header.len + bytes, &w->blob);
-	if (!rc)
-		rc = store_bytes(w, header.data, header.len);
+	if (rc < 0)
+		goto fail;
+	pt_pump_stream_init(&w->stream, repo, w->blob);
+	for (at = 0; at < header.len && !rc; at += n) {
+		n = pt_size_min(header.len - at, window_room(w));
+		rc = store_bytes(w, header.data + at, n);
+	}
 	if (rc < 0)
 		goto fail;
 	pt_buf_done(&header);
@@ -329,6 +354,7 @@ int pt_plain_writer_create(struct pt_repo *repo, struct pt_object_writer **ret_w
 		writer_free(w);
 		return rc;
 	}
+	pt_pump_stream_init(&w->stream, repo, w->blob);
 	*ret_w = w;
 	return 0;
 }

@@ -10,6 +10,7 @@
 #include "manifest/cache.h"
 #include "manifest/checked.h"
 #include "manifest/internal.h"
+#include "manifest/pump.h"
 #include "manifest/window.h"
 
 #define NODE_ID_BLOCK 64
@@ -107,6 +108,7 @@ int pt_repo_open(struct pt_store *store, const struct pt_repo_options *options, 
 		repo->options.orphan_grace_ns = ORPHAN_GRACE_NS;
 	pthread_mutex_init(&repo->id_lock, NULL);
 	pt_window_pool_init(&repo->windows);
+	pt_pump_init(&repo->pump);
 	rc = pt_cache_create(&repo->cache);
 	if (!rc)
 		rc = pt_checked_create(&repo->checked);
@@ -131,6 +133,7 @@ void pt_repo_close(struct pt_repo *repo)
 		return;
 	pt_checked_free(repo->checked);
 	pt_cache_free(repo->cache);
+	pt_pump_done(&repo->pump);
 	pt_window_pool_done(&repo->windows);
 	pthread_mutex_destroy(&repo->id_lock);
 	if (repo->store)

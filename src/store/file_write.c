@@ -15,6 +15,7 @@
 #include "base/io.h"
 #include "store/file_int.h"
 
+#define WRITE_BACK ((uint64_t)8 << 20)         /* what is written goes to the disk in stretches of this size, so that little is left to wait for when a blob is sealed */
 #define ZEROS_UNIT 65536u               /* zeros are left out in aligned pieces of this size */
 
 struct staged {
@@ -106,6 +107,8 @@ void pt_file_write(void *h, void *blob, const void *buf, uint64_t len, uint64_t 
 	struct staged *s = blob;
 	int rc = write_around_zeros(s->fd, buf, len, off);
 
+	if (rc == 0 && off / WRITE_BACK != (off + len) / WRITE_BACK)
+		sync_file_range(s->fd, (off_t)(off / WRITE_BACK * WRITE_BACK), (off_t)(len / WRITE_BACK * WRITE_BACK + WRITE_BACK), SYNC_FILE_RANGE_WRITE);
 	if (rc < 0)
 		rc = pt_file_fail(f, &s->ref, "write", -rc);
 	pt_done_call(done, rc);

@@ -376,6 +376,114 @@ START_TEST(sparse_tensor_beyond_4_gib_is_quick_and_stays_sparse)
 }
 END_TEST
 
+#define STREAM_BYTES ((uint64_t)9 * 1024 * 1024 + 4321)
+
+/* A tensor of bytes in pieces of `piece`; the first error. */
+static int stream_object(uint64_t seed, uint64_t bytes, uint64_t piece, struct pt_part *part)
+{
+	struct pt_object_spec spec = { .key = "k", .dtype = PT_DTYPE_U8, .written = PT_WRITTEN_FULL, .part = { 0, 1, -1 } };
+	uint8_t *buf = malloc(piece);
+	struct pt_object_writer *w;
+	uint64_t at, n;
+	int rc;
+
+	spec.local = (struct pt_shape){ .ndim = 1, .dim = { bytes } };
+	rc = pt_object_writer_create(repo, &spec, &w);
+	for (at = 0; rc == 0 && at < bytes; at += n) {
+		n = bytes - at < piece ? bytes - at : piece;
+		help_fill(buf, seed, at, n);
+		rc = pt_object_writer_append(w, buf, n);
+		if (rc < 0)
+			pt_object_writer_abort(w);
+	}
+	free(buf);
+	return rc < 0 ? rc : pt_object_writer_seal(w, part);
+}
+
+struct streaming {
+	uint64_t seed, piece;
+	int rc;
+	struct pt_part part;
+};
+
+static void *streaming_thread(void *arg)
+{
+	struct streaming *s = arg;
+
+	s->rc = stream_object(s->seed, STREAM_BYTES, s->piece, &s->part);
+	return NULL;
+}
+
+START_TEST(many_writers_at_once_store_what_each_was_given)
+{
+	static const uint64_t pieces[] = { 65536, 100001, 1 << 20, 5 << 20 };
+	struct streaming s[12] = { { 0 } };
+	uint8_t *want = malloc(STREAM_BYTES), *got = malloc(STREAM_BYTES);
+	pthread_t thread[12];
+	struct pt_hash128 hash;
+
+	for (uint64_t i = 0; i < 12; i++) {
+		s[i] = (struct streaming){ .seed = i, .piece = pieces[i % 4] };
+		ck_assert_int_eq(pthread_create(&thread[i], NULL, streaming_thread, &s[i]), 0);
+	}
+	for (uint64_t i = 0; i < 12; i++) {
+		const struct pt_object *o = &s[i].part.object;
+
+		pthread_join(thread[i], NULL);
+		check_ok(s[i].rc);
+		help_fill(want, i, 0, STREAM_BYTES);
+		check_ok(pt_data_read(&pt_repo_store(repo)->data, &(struct pt_data_range){ .blob = o->blob, .off = o->payload_off, .len = STREAM_BYTES,
+			 .buf = got }, 1));
+		ck_assert(!memcmp(want, got, STREAM_BYTES));
+		hash = pt_hash128(want, STREAM_BYTES);
+		ck_assert(!memcmp(&hash, &o->hash, sizeof(hash)));
+		ck_assert_uint_eq(o->crc32, crc32(0, want, STREAM_BYTES));
+		pt_object_discard(repo, &s[i].part);
+	}
+	free(want);
+	free(got);
+}
+END_TEST
+
+static void reopen_faulty(const char *faults)
+{
+	pt_repo_close(repo);
+	repo = help_open(dir, faults, NULL);
+}
+
+START_TEST(a_window_that_cannot_be_written_fails_the_upload)
+{
+	static const char *const after[] = { "0", "1", "3", "8", "9" };
+	struct pt_part part = { 0 };
+	char faults[64];
+
+	snprintf(faults, sizeof(faults), "data.write:error=ENOSPC:after=%s", after[_i]);
+	reopen_faulty(faults);
+	check_err(stream_object(1, STREAM_BYTES, 1 << 20, &part), ENOSPC);
+	ck_assert_str_ne(pt_fail_sentence(), "");
+	ck_assert_uint_eq(help_blobs(repo), 0);
+}
+END_TEST
+
+START_TEST(an_upload_is_given_up_while_windows_go_out)
+{
+	struct pt_object_spec spec = { .key = "k", .dtype = PT_DTYPE_U8, .written = PT_WRITTEN_FULL, .part = { 0, 1, -1 } };
+	uint8_t *buf = calloc(1, 1 << 20);
+	struct pt_object_writer *w;
+
+	reopen_faulty("data.write:delay_ms=20");
+	spec.local = (struct pt_shape){ .ndim = 1, .dim = { 64 << 20 } };
+	for (int windows = 0; windows < 6; windows++) {
+		check_ok(pt_object_writer_create(repo, &spec, &w));
+		for (int i = 0; i < windows; i++)
+			check_ok(pt_object_writer_append(w, buf, 1 << 20));
+		pt_object_writer_abort(w);
+		ck_assert_uint_eq(help_blobs(repo), 0);
+	}
+	free(buf);
+}
+END_TEST
+
 /* Every allocation of an upload and its commit fails in turn: an error each time, and nothing is left behind. */
 START_TEST(allocation_failures_leave_nothing)
 {
@@ -432,6 +540,9 @@ int main(void)
 	tcase_add_test(c, ranges_are_exact_in_every_mode);
 	tcase_add_test(c, threads_share_what_has_been_verified);
 	tcase_add_test(c, sparse_tensor_beyond_4_gib_is_quick_and_stays_sparse);
+	tcase_add_test(c, many_writers_at_once_store_what_each_was_given);
+	tcase_add_loop_test(c, a_window_that_cannot_be_written_fails_the_upload, 0, 5);
+	tcase_add_test(c, an_upload_is_given_up_while_windows_go_out);
 	tcase_add_test(c, allocation_failures_leave_nothing);
 	suite_add_tcase(s, c);
 	return help_main(s);

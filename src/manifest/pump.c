@@ -1,0 +1,186 @@
+/* manifest/pump.c - the threads, and the queue of streams that have windows to write.
+ *
+ * Invariants, under the lock: 1. a stream that is running is in the queue, or one thread has it and it is not; 2. job[first] of a running stream is the one that is written
+ * next, or now; 3. under_way is the number of jobs of all streams. A process that was forked has no threads: it writes by itself. */
+#include "manifest/pump.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "manifest/window.h"
+
+void pt_pump_init(struct pt_pump *p)
+{
+	memset(p, 0, sizeof(*p));
+	pthread_mutex_init(&p->lock, NULL);
+	pthread_cond_init(&p->work, NULL);
+	pthread_cond_init(&p->done, NULL);
+	p->last = &p->first;
+}
+
+void pt_pump_done(struct pt_pump *p)
+{
+	if (p->pid == getpid()) {
+		pthread_mutex_lock(&p->lock);
+		p->stop = true;
+		pthread_cond_broadcast(&p->work);
+		pthread_mutex_unlock(&p->lock);
+		while (p->threads)
+			pthread_join(p->thread[--p->threads], NULL);
+	}
+	pthread_cond_destroy(&p->work);
+	pthread_cond_destroy(&p->done);
+	pthread_mutex_destroy(&p->lock);
+}
+
+static void enqueue_locked(struct pt_pump *p, struct pt_pump_stream *s)
+{
+	s->next = NULL;
+	*p->last = s;
+	p->last = &s->next;
+	pthread_cond_signal(&p->work);
+}
+
+static void failed_locked(struct pt_pump_stream *s, int rc)
+{
+	if (s->rc < 0)
+		return;
+	s->rc = rc;
+	snprintf(s->sentence, sizeof(s->sentence), "%s", pt_fail_sentence());
+}
+
+/* The stream's next window; what comes after a failure is dropped. */
+static void write_one_locked(struct pt_pump *p, struct pt_pump_stream *s)
+{
+	struct pt_pump_job *job = &s->job[s->first];
+	int rc = s->rc;
+
+	if (rc == 0) {
+		pthread_mutex_unlock(&p->lock);
+		pt_fail_clear();
+		rc = pt_data_write(&s->repo->store->data, s->blob, job->data, job->len, job->off);
+		pthread_mutex_lock(&p->lock);
+		if (rc < 0)
+			failed_locked(s, rc);
+	}
+	pt_window_put(&s->repo->windows, job->window);
+	s->first = (s->first + 1) % PT_PUMP_DEPTH;
+	s->count--;
+	p->under_way--;
+}
+
+static void *pump(void *arg)
+{
+	struct pt_pump *p = arg;
+	struct pt_pump_stream *s;
+
+	pthread_mutex_lock(&p->lock);
+	while (!p->stop) {
+		s = p->first;
+		if (!s) {
+			p->idle++;
+			pthread_cond_wait(&p->work, &p->lock);
+			p->idle--;
+			continue;
+		}
+		p->first = s->next;
+		if (!p->first)
+			p->last = &p->first;
+		write_one_locked(p, s);
+		s->running = s->count > 0;
+		if (s->running)
+			enqueue_locked(p, s);           /* behind the others */
+		pthread_cond_broadcast(&p->done);
+	}
+	pthread_mutex_unlock(&p->lock);
+	return NULL;
+}
+
+/* A thread will take one more stream soon. */
+static bool thread_free_locked(struct pt_pump *p)
+{
+	uint32_t queued = 0, most = PT_PUMP_THREADS;
+	struct pt_pump_stream *s;
+	sigset_t all, old;
+	long cpus;
+
+	for (s = p->first; s; s = s->next)
+		queued++;
+	if (p->idle > queued)
+		return true;
+	if (p->pid && p->pid != getpid())
+		return false;
+	cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	if (cpus > 0 && cpus < most)
+		most = (uint32_t)cpus;
+	if (p->threads == most)
+		return false;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);       /* signals are the program's business */
+	p->pid = getpid();
+	if (pthread_create(&p->thread[p->threads], NULL, pump, p) == 0)
+		p->threads++;
+	else
+		most = 0;
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return most > 0;
+}
+
+static int failure_locked(const struct pt_pump_stream *s)
+{
+	return s->rc < 0 ? pt_fail(-s->rc, "%s", s->sentence) : 0;
+}
+
+void pt_pump_stream_init(struct pt_pump_stream *s, struct pt_repo *repo, void *blob)
+{
+	s->repo = repo;
+	s->blob = blob;
+	s->first = s->count = 0;
+	s->running = false;
+	s->rc = 0;
+}
+
+int pt_pump_put(struct pt_pump_stream *s, void *window, const void *data, uint64_t len, uint64_t off)
+{
+	struct pt_pump *p = &s->repo->pump;
+	int rc;
+
+	pthread_mutex_lock(&p->lock);
+	while (s->count == PT_PUMP_DEPTH)
+		pthread_cond_wait(&p->done, &p->lock);
+	if (p->under_way < PT_PUMP_WINDOWS && (s->running || thread_free_locked(p))) {
+		s->job[(s->first + s->count++) % PT_PUMP_DEPTH] = (struct pt_pump_job){ window, data, len, off };
+		p->under_way++;
+		if (!s->running) {
+			s->running = true;
+			enqueue_locked(p, s);
+		}
+		rc = failure_locked(s);
+		pthread_mutex_unlock(&p->lock);
+		return rc;
+	}
+	while (s->running)
+		pthread_cond_wait(&p->done, &p->lock);
+	rc = failure_locked(s);
+	pthread_mutex_unlock(&p->lock);
+	if (rc == 0)
+		rc = pt_data_write(&s->repo->store->data, s->blob, data, len, off);
+	pt_window_put(&s->repo->windows, window);
+	return rc;
+}
+
+int pt_pump_wait(struct pt_pump_stream *s)
+{
+	struct pt_pump *p = &s->repo->pump;
+	int rc;
+
+	pthread_mutex_lock(&p->lock);
+	while (s->running)
+		pthread_cond_wait(&p->done, &p->lock);
+	rc = failure_locked(s);
+	pthread_mutex_unlock(&p->lock);
+	return rc;
+}
