@@ -83,6 +83,7 @@ void pt_net_client_close(struct pt_net_client *c);
 struct pt_net_session {
 	bool meta_durable, data_durable, read_only;
 	uint32_t ranges_max;
+	uint32_t ops_max;               /* of one commit */
 	uint64_t body_max;
 	int64_t lease_ttl_ns;
 	uint64_t connection;            /* grows with each one made */

@@ -11,6 +11,7 @@
 
 #define BLOCK_BYTES 4080
 #define ALIGN 16
+#define OPS_EXTRA (PT_WIRE_OPS_MAX * (uint64_t)224)     /* a decoded operation, its key, and what decoding notes of it */
 
 static const uint8_t magic[4] = { 'P', 'T', 'I', 'O' };
 
@@ -74,7 +75,8 @@ void pt_wire_arena_init(struct pt_wire_arena *a, uint64_t message_len, uint64_t 
 {
 	a->allocator = (ProtobufCAllocator){ .alloc = arena_alloc, .free = arena_free, .allocator_data = a };
 	a->blocks = NULL;
-	a->left = 2 * message_len + extra;
+	/* Short operations of a large commit take several times their bytes. */
+	a->left = 2 * message_len + pt_size_min(8 * message_len, OPS_EXTRA) + extra;
 }
 
 void pt_wire_arena_done(struct pt_wire_arena *a)
@@ -175,7 +177,7 @@ int pt_wire_request_check(const Ptio__Wire__Request *q, uint64_t body_len)
 	case PTIO__WIRE__REQUEST__OP_META_GET:
 		return q->meta_get->n_key < 1 || q->meta_get->n_key > PT_WIRE_KEYS_MAX ? bad("too few or too many keys") : 0;
 	case PTIO__WIRE__REQUEST__OP_META_COMMIT:
-		return q->meta_commit->n_op < 1 || q->meta_commit->n_op > PT_WIRE_KEYS_MAX ? bad("too few or too many operations") : 0;
+		return q->meta_commit->n_op < 1 || q->meta_commit->n_op > PT_WIRE_OPS_MAX ? bad("too few or too many operations") : 0;
 	case PTIO__WIRE__REQUEST__OP_META_WATCH:
 		return q->meta_watch->timeout_ns > INT64_MAX ? bad("a time that makes no sense") : 0;
 	case PTIO__WIRE__REQUEST__OP_CREATE:

@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/hash.h"
 #include "store/meta_cache.h"
 
 static int check_key(size_t len)
@@ -276,10 +277,45 @@ int pt_meta_scan_prefix(struct pt_meta *m, const void *prefix, size_t prefix_len
 	return rc;
 }
 
+static bool same_key(const struct pt_meta_op *a, const struct pt_meta_op *b)
+{
+	return a->key.len == b->key.len && memcmp(a->key.data, b->key.data, a->key.len) == 0;
+}
+
+/* No record is written twice: an open-addressed table of the operations that write. */
+static int check_once(const struct pt_meta_op *ops, size_t count)
+{
+	uint32_t few[2 * PT_META_BATCH_MAX], *table = few;
+	size_t room = 2 * PT_META_BATCH_MAX, at;
+	int rc = 0;
+
+	while (room < 2 * count)
+		room *= 2;
+	if (room > 2 * PT_META_BATCH_MAX) {
+		table = pt_reallocarray(NULL, room, sizeof(*table));
+		if (!table)
+			return pt_fail_nomem();
+	}
+	memset(table, 0xff, room * sizeof(*table));
+	for (size_t i = 0; i < count && rc == 0; i++) {
+		if (ops[i].kind == PT_META_COMPARE)
+			continue;
+		for (at = pt_hash64(ops[i].key.data, ops[i].key.len) & (room - 1); table[at] != UINT32_MAX && rc == 0; at = (at + 1) & (room - 1))
+			if (same_key(&ops[table[at]], &ops[i]))
+				rc = pt_fail(EINVAL, "operations %u and %zu of an index batch change the same record", table[at], i);
+		table[at] = (uint32_t)i;
+	}
+	if (table != few)
+		free(table);
+	return rc;
+}
+
 static int check_batch(const struct pt_meta_op *ops, size_t count)
 {
-	if (count < 1 || count > PT_META_BATCH_MAX)
-		return pt_fail(EINVAL, "an index batch has 1 to %d operations, not %zu; split it", PT_META_BATCH_MAX, count);
+	if (count < 1)
+		return pt_fail(EINVAL, "an index batch without operations");
+	if (count > PT_META_GROUP_MAX)
+		return pt_fail(EFBIG, "%zu changes of the index are more than fit in one batch (%d): write fewer tensors in one file", count, PT_META_GROUP_MAX);
 	for (size_t i = 0; i < count; i++) {
 		int rc = check_key(ops[i].key.len);
 
@@ -290,14 +326,8 @@ static int check_batch(const struct pt_meta_op *ops, size_t count)
 		if (ops[i].kind == PT_META_PUT && ops[i].value_len > PT_META_VALUE_MAX)
 			return pt_fail(EFBIG, "an index record of %zu bytes is above the limit of %u", ops[i].value_len,
 				       PT_META_VALUE_MAX);
-		if (ops[i].kind == PT_META_COMPARE)
-			continue;
-		for (size_t j = 0; j < i; j++)
-			if (ops[j].kind != PT_META_COMPARE && ops[j].key.len == ops[i].key.len &&
-			    memcmp(ops[j].key.data, ops[i].key.data, ops[i].key.len) == 0)
-				return pt_fail(EINVAL, "operations %zu and %zu of an index batch change the same record", j, i);
 	}
-	return 0;
+	return check_once(ops, count);
 }
 
 /* What was read before stays, if nobody else has committed meanwhile; the version that the store has by now tells. */

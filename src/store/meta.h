@@ -3,7 +3,8 @@
  * Keys are byte strings of 1..1536 bytes, compared by memcmp; values up to PT_META_VALUE_MAX. Each record has a version, a
  * number that every change of the record makes larger than any version seen before in this store; 0 means absent.
  * A batch is all or nothing, and durable when it completes (unless the engine is volatile). Batches touch few records
- * (128 at most, each written once), so that an engine over etcd can keep the promise.
+ * (128 at most, each written once), so that an engine over etcd can keep the promise; only the one that publishes all
+ * tensors of a state dict may be as large as PT_META_GROUP_MAX, and an engine that takes less says so (-EFBIG).
  * Engines may be called by many threads at once. Operations complete through struct pt_done; the pt_meta_* functions
  * below are the synchronous forms, and check arguments for every engine. */
 #ifndef PT_STORE_META_H
@@ -19,6 +20,7 @@
 #define PT_META_KEY_MAX 1536
 #define PT_META_VALUE_MAX (64u << 20)
 #define PT_META_BATCH_MAX 128
+#define PT_META_GROUP_MAX 262144
 
 struct pt_meta_key {
 	const void *data;
@@ -73,7 +75,7 @@ struct pt_meta_ops {
 	/* Keys in [start, end), in order, at most `limit` (0: no limit); end.len 0: to the last key. One consistent snapshot. */
 	void (*scan)(void *h, const struct pt_meta_key *start, const struct pt_meta_key *end, uint64_t limit, pt_meta_scan_fn *fn, void *ctx,
 		     struct pt_done *done);
-	/* -EAGAIN: a compare did not hold, nothing was changed. *ret_version: that of the records put. */
+	/* -EAGAIN: a compare did not hold, nothing was changed. -EFBIG: more operations or bytes than it takes in one batch. *ret_version: that of the records put. */
 	void (*commit)(void *h, const struct pt_meta_op *ops, size_t count, uint64_t *ret_version, struct pt_done *done);
 	/* Completes when the store's highest version exceeds `seen` or after timeout_ns (rc 0 both ways); *ret_version: the highest now.
 	 * Must have ended before close. */

@@ -145,12 +145,23 @@ static void meta_commit(void *h, const struct pt_meta_op *ops, size_t count, uin
 {
 	Ptio__Wire__Request q = PTIO__WIRE__REQUEST__INIT;
 	Ptio__Wire__MetaCommit commit = PTIO__WIRE__META_COMMIT__INIT;
-	Ptio__Wire__MetaOp op_message[PT_META_BATCH_MAX], *op_pointer[PT_META_BATCH_MAX];
-	struct pt_remote_op *op = pt_remote_op_get(h, done);
+	Ptio__Wire__MetaOp few_message[PT_META_BATCH_MAX], *op_message = few_message, *few_pointer[PT_META_BATCH_MAX], **op_pointer = few_pointer;
+	struct pt_remote *r = h;
+	struct pt_remote_op *op;
 
+	if (count > r->session.ops_max) {
+		pt_done_call(done, pt_fail(EFBIG, "%zu changes of the index are more than this daemon takes in one commit (%u): write fewer tensors in one file",
+					   count, r->session.ops_max));
+		return;
+	}
+	if (count > PT_META_BATCH_MAX) {
+		op_message = pt_reallocarray(NULL, count, sizeof(*op_message));
+		op_pointer = pt_reallocarray(NULL, count, sizeof(*op_pointer));
+	}
+	op = op_message && op_pointer ? pt_remote_op_get(h, done) : NULL;
 	if (!op) {
 		pt_done_call(done, pt_fail_nomem());
-		return;
+		goto out;
 	}
 	for (size_t i = 0; i < count; i++) {
 		ptio__wire__meta_op__init(&op_message[i]);
@@ -169,7 +180,12 @@ static void meta_commit(void *h, const struct pt_meta_op *ops, size_t count, uin
 	commit.op = op_pointer;
 	q.op_case = PTIO__WIRE__REQUEST__OP_META_COMMIT;
 	q.meta_commit = &commit;
-	pt_remote_send(op, &q);
+	pt_remote_send(op, &q);         /* packs it: nothing of the request is used later */
+out:
+	if (op_message != few_message)
+		free(op_message);
+	if (op_pointer != few_pointer)
+		free(op_pointer);
 }
 
 /* ---- watch: in slices, each a request of its own, until there is news or the time is over ---- */

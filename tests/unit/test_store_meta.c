@@ -244,9 +244,37 @@ START_TEST(a_watch_ends_with_the_next_commit_or_the_timeout)
 }
 END_TEST
 
+/* 100,000 records at once; a compare that does not hold, or a record written twice, at the far end undoes all of it. */
+START_TEST(a_large_batch_is_all_or_nothing)
+{
+	size_t n = 100000, i;
+	struct pt_meta_op *ops = calloc(n + 1, sizeof(*ops));
+	char (*keys)[16] = calloc(n, sizeof(*keys));
+	uint64_t version;
+
+	open_engine(_i);
+	for (i = 0; i < n; i++) {
+		snprintf(keys[i], sizeof(keys[i]), "g%zu", i);
+		ops[i] = (struct pt_meta_op){ .kind = PT_META_PUT, .key = { keys[i], strlen(keys[i]) }, .value = keys[i], .value_len = strlen(keys[i]) };
+	}
+	ops[n] = (struct pt_meta_op){ .kind = PT_META_COMPARE, .key = { "absent", 6 }, .version = 5 };
+	ck_assert_int_eq(pt_meta_commit(&meta, ops, n + 1, NULL), -EAGAIN);
+	ops[n] = ops[7];
+	MUST_FAIL(EINVAL, pt_meta_commit(&meta, ops, n + 1, NULL));
+	MUST_WORK(pt_meta_get(&meta, "g0", 2, NULL, &version));
+	ck_assert_uint_eq(version, 0);
+	MUST_WORK(pt_meta_commit(&meta, ops, n, NULL));
+	MUST_WORK(pt_meta_get(&meta, keys[n - 1], strlen(keys[n - 1]), NULL, &version));
+	ck_assert_uint_gt(version, 0);
+	pt_meta_close(&meta);
+	free(ops);
+	free(keys);
+}
+END_TEST
+
 START_TEST(nonsense_is_refused)
 {
-	struct pt_meta_op ops[PT_META_BATCH_MAX + 1];
+	struct pt_meta_op ops[2], *many = calloc(PT_META_GROUP_MAX + 1, sizeof(*many));
 	char long_key[PT_META_KEY_MAX + 1] = "";
 	int n = 0;
 
@@ -256,10 +284,11 @@ START_TEST(nonsense_is_refused)
 	MUST_FAIL(EINVAL, pt_meta_scan(&meta, long_key, sizeof(long_key), NULL, 0, 0, change_while_scanning, &n));
 	MUST_FAIL(EINVAL, pt_meta_scan_prefix(&meta, long_key, sizeof(long_key), 0, change_while_scanning, &n));
 	MUST_FAIL(EINVAL, pt_meta_commit(&meta, ops, 0, NULL));
-	for (size_t i = 0; i <= PT_META_BATCH_MAX; i++)
-		ops[i] = (struct pt_meta_op){ .kind = PT_META_COMPARE, .key = { "k", 1 } };
-	MUST_FAIL(EINVAL, pt_meta_commit(&meta, ops, PT_META_BATCH_MAX + 1, NULL));
-	MUST_WORK(pt_meta_commit(&meta, ops, PT_META_BATCH_MAX, NULL));
+	for (size_t i = 0; i <= PT_META_GROUP_MAX; i++)
+		many[i] = (struct pt_meta_op){ .kind = PT_META_COMPARE, .key = { "k", 1 } };
+	MUST_FAIL(EFBIG, pt_meta_commit(&meta, many, PT_META_GROUP_MAX + 1, NULL));
+	MUST_WORK(pt_meta_commit(&meta, many, PT_META_BATCH_MAX, NULL));
+	free(many);
 	ops[0] = ops[1] = (struct pt_meta_op){ .kind = PT_META_DELETE, .key = { "k", 1 } };
 	MUST_FAIL(EINVAL, pt_meta_commit(&meta, ops, 2, NULL));
 	ops[0] = (struct pt_meta_op){ .kind = PT_META_PUT, .key = { "k", 1 }, .value = "", .value_len = PT_META_VALUE_MAX + 1ul };
@@ -531,6 +560,7 @@ int main(void)
 	tcase_add_loop_test(tcase, a_scan_gives_a_range_in_order, 0, META_ENGINES);
 	tcase_add_loop_test(tcase, a_scan_is_one_snapshot_though_its_callback_commits, 0, META_ENGINES);
 	tcase_add_loop_test(tcase, a_watch_ends_with_the_next_commit_or_the_timeout, 0, META_ENGINES);
+	tcase_add_loop_test(tcase, a_large_batch_is_all_or_nothing, 0, META_ENGINES);
 	tcase_add_loop_test(tcase, nonsense_is_refused, 0, META_ENGINES);
 	tcase_add_loop_test(tcase, threads_that_compare_and_set_lose_no_count, 0, META_ENGINES);
 	tcase_add_loop_test(tcase, random_batches_do_what_a_plain_model_does, 0, META_ENGINES);

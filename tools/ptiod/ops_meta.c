@@ -113,13 +113,21 @@ static void op_commit(struct server *s, struct job *job)
 {
 	const Ptio__Wire__MetaCommit *q = job->request->meta_commit;
 	Ptio__Wire__Reply reply = PTIO__WIRE__REPLY__INIT;
-	struct pt_meta_op op[PT_META_BATCH_MAX];
+	struct pt_meta_op few[PT_META_BATCH_MAX] = { { .kind = PT_META_COMPARE } }, *op = few;
 	int rc;
 
+	if (q->n_op > PT_META_BATCH_MAX)
+		op = pt_reallocarray(NULL, q->n_op, sizeof(*op));
+	if (!op) {
+		reply_error(job, pt_fail_nomem());
+		return;
+	}
 	for (size_t i = 0; i < q->n_op; i++)
 		op[i] = (struct pt_meta_op){ .kind = (enum pt_meta_op_kind)q->op[i]->kind, .key = { q->op[i]->key.data, q->op[i]->key.len },
 					     .version = q->op[i]->version, .value = q->op[i]->value.data, .value_len = q->op[i]->value.len };
 	rc = pt_meta_commit(&s->store->meta, op, q->n_op, &reply.version);
+	if (op != few)
+		free(op);
 	if (rc < 0) {
 		reply_error(job, rc);
 		return;
