@@ -51,38 +51,52 @@ static void commit_done(struct commit *c)
 	pt_buf_done(&c->hashes_value);
 }
 
-/* The set that the part belongs to: from the index if it is there. */
-static int load_set(struct commit *c)
+/* Equal hashes of 128 bits mean equal sets; damage could still say otherwise. */
+static bool same_set(const struct pt_pending *a, const struct pt_pending *b)
 {
+	return a->written == b->written && a->set_size == b->set_size && a->set_dim == b->set_dim && a->dtype == b->dtype && a->split == b->split &&
+	       !strcmp(a->step, b->step) && !strcmp(a->scope, b->scope) && pt_shape_equal(&a->shape, &b->shape);
+}
+
+int pt_set_load(struct pt_repo *repo, uint64_t node, const struct pt_part *part, bool single, struct pt_pending **ret_set, struct pt_rkey *ret_key,
+		uint64_t *ret_version)
+{
+	struct pt_buf value = PT_BUF_INIT;
+	struct pt_pending *set, *found = NULL;
 	struct pt_hash128 identity;
-	struct pt_pending *found;
+	uint64_t version = 0;
 	int rc;
 
-	rc = pt_set_create(c->node.id, c->part, &c->set);
-	if (!rc)
-		rc = pt_set_identity(c->set, &identity);
+	rc = pt_set_create(node, part, &set);
 	if (rc < 0)
 		return rc;
-	c->set->created_ns = pt_time_now_ns();
-	pt_rkey_pending(&c->set_key, c->node.id, c->part->scope, &identity);
-	if (c->set->set_size == 1)
-		return 0;
-	rc = pt_rec_get(c->repo, &c->set_key, &c->set_value, &c->set_version);
-	if (rc < 0 || !c->set_version)
-		return rc;
-	rc = pt_record_pending_decode(c->set_value.data, c->set_value.len, &found);
+	rc = pt_set_identity(set, &identity);
 	if (rc < 0)
-		return rc;
-	/* Equal hashes of 128 bits mean equal sets; damage could still say otherwise. */
-	if (found->written != c->set->written || found->set_size != c->set->set_size || found->set_dim != c->set->set_dim ||
-	    found->dtype != c->set->dtype || found->split != c->set->split || strcmp(found->step, c->set->step) ||
-	    strcmp(found->scope, c->set->scope) || !pt_shape_equal(&found->shape, &c->set->shape)) {
+		goto fail;
+	set->created_ns = pt_time_now_ns();
+	pt_rkey_pending(ret_key, node, part->scope, &identity);
+	if (set->set_size > 1 || single)
+		rc = pt_rec_get(repo, ret_key, &value, &version);
+	if (!rc && version)
+		rc = pt_record_pending_decode(value.data, value.len, &found);
+	if (!rc && found && !same_set(found, set)) {
 		pt_pending_free(found);
-		return pt_record_bad("pending set");
+		rc = pt_record_bad("pending set");
 	}
-	pt_pending_free(c->set);
-	c->set = found;
+	if (rc < 0)
+		goto fail;
+	if (found) {
+		pt_pending_free(set);
+		set = found;
+	}
+	pt_buf_done(&value);
+	*ret_set = set;
+	*ret_version = version;
 	return 0;
+fail:
+	pt_pending_free(set);
+	pt_buf_done(&value);
+	return rc;
 }
 
 static void add_object(struct commit *c)
@@ -172,7 +186,7 @@ static int commit_once(struct commit *c, uint64_t node, bool put, struct pt_publ
 	if (put && c->old)
 		return pt_fail(EEXIST, "'%s' has a revision already%s%s: put only makes new ones; upsert (ptio put without -n) replaces it", c->node.name, c->part->scope[0] ? " in scope " : "",
 			       c->part->scope);
-	rc = load_set(c);
+	rc = pt_set_load(c->repo, node, c->part, false, &c->set, &c->set_key, &c->set_version);
 	if (!rc)
 		rc = pt_set_add(c->set, &c->part->object, &replaces, &replaced);
 	if (rc < 0)

@@ -41,6 +41,7 @@ struct pt_repo {
 	struct pt_id store_id;
 	pthread_mutex_t id_lock;        /* id_next, id_end; held over the index access that fetches more */
 	uint64_t id_next, id_end;       /* node ids handed to this process and not used yet */
+	pthread_mutex_t group_lock;     /* no field: held while a group is published; before id_lock */
 	struct pt_cache *cache;
 	struct pt_checked *checked;
 	struct pt_window_pool windows;
@@ -86,6 +87,11 @@ bool pt_retry_again(struct pt_retry *r, int *rc);
 
 /* Gives up a sealed blob: removes it (unless a record may have taken it), and lets its pin go. The thread's sentence stays what it was. (hold.c) */
 void pt_blob_give_up(struct pt_repo *repo, const struct pt_blob_ref *blob, bool remove);
+
+/* The set that a part belongs to, as the index has it (with its key and version) or new (version 0). single: sets of one part, which wait only in groups, are looked
+ * up as well. (commit.c) */
+int pt_set_load(struct pt_repo *repo, uint64_t node, const struct pt_part *part, bool single, struct pt_pending **ret_set, struct pt_rkey *ret_key,
+		uint64_t *ret_version);
 
 /* ---- nodes (node.c) ---- */
 int pt_node_id_new(struct pt_repo *repo, uint64_t *ret_id);

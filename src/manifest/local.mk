@@ -3,6 +3,7 @@ libptio_core_la_SOURCES += \
 	src/manifest/cache.c src/manifest/cache.h \
 	src/manifest/checked.c src/manifest/checked.h \
 	src/manifest/commit.c \
+	src/manifest/group.c \
 	src/manifest/gc.c \
 	src/manifest/hold.c \
 	src/manifest/key.c src/manifest/key.h \

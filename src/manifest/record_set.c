@@ -286,7 +286,11 @@ static bool pending_sound(const struct pt_pending *p)
 	uint64_t bytes;
 	uint32_t i, d;
 
-	if (p->set_size < 1 || p->set_size > PT_SET_MAX || p->set_dim < 0 || (uint32_t)p->set_dim >= p->shape.ndim)
+	bool whole = p->set_size == 1 && p->set_dim == -1;      /* waits for other keys' sets (group.c) */
+
+	if (p->set_size < 1 || p->set_size > PT_SET_MAX || (!whole && (p->set_dim < 0 || (uint32_t)p->set_dim >= p->shape.ndim)))
+		return false;
+	if (whole && p->written != PT_WRITTEN_FULL && p->written != PT_WRITTEN_SCOPE)
 		return false;
 	if (p->shape_known != (p->written != PT_WRITTEN_TP_SHARD) || p->object_count > (uint32_t)p->set_size)
 		return false;

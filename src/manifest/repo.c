@@ -107,6 +107,7 @@ int pt_repo_open(struct pt_store *store, const struct pt_repo_options *options, 
 	if (!repo->options.orphan_grace_ns)
 		repo->options.orphan_grace_ns = ORPHAN_GRACE_NS;
 	pthread_mutex_init(&repo->id_lock, NULL);
+	pthread_mutex_init(&repo->group_lock, NULL);
 	pt_window_pool_init(&repo->windows);
 	pt_pump_init(&repo->pump);
 	rc = pt_cache_create(&repo->cache);
@@ -136,6 +137,7 @@ void pt_repo_close(struct pt_repo *repo)
 	pt_pump_done(&repo->pump);
 	pt_window_pool_done(&repo->windows);
 	pthread_mutex_destroy(&repo->id_lock);
+	pthread_mutex_destroy(&repo->group_lock);
 	if (repo->store)
 		pt_store_close(repo->store);
 	free(repo);

@@ -122,6 +122,34 @@ void pt_part_done(struct pt_part *part);
  * -ENOENT, -ENOTDIR: the node; -EBUSY: races without end. -EIO: nobody can tell whether it was done; *part is emptied then, too: only the collector, which looks,
  * may remove its blob. */
 int pt_commit_part(struct pt_repo *repo, uint64_t node, struct pt_part *part, bool put, struct pt_published *ret_published);
+
+/* ---- many parts at once (manifest/group.c) ---- */
+/* Parts of different keys of one directory, and the file of the directory that shows them: one batch, all or nothing. One thread. */
+struct pt_group;
+struct pt_group_file {
+	struct pt_node node;            /* as read; id 0: it is made, with this name, mode, uid, gid */
+	struct pt_blob_ref blob;        /* sealed, new: what it becomes a container of */
+	uint64_t blob_bytes;
+	int64_t mtime_ns;               /* 0: now */
+};
+/* Called for every try. Errors end the publication; -EAGAIN is one more try. */
+struct pt_group_calls {
+	int (*begin)(void *ctx);        /* may follow more names */
+	/* What the file becomes if this is published. finishes: every set of the group becomes a revision by it. *ret_writes: ret_file counts, else it stays as it
+	 * is. Blobs of tries that failed stay the caller's. */
+	int (*file)(void *ctx, bool finishes, struct pt_group_file *ret_file, bool *ret_writes);
+};
+
+int pt_group_create(struct pt_repo *repo, uint64_t dir_node, struct pt_group **ret_group);
+/* Takes over a sealed part of the key `name`, which is made if it is not there; *part is emptied, also on failure. Each name once. */
+int pt_group_add(struct pt_group *g, const char *name, struct pt_part *part);
+/* The key's tensor is stored whole by another writer's group: if it waits for the sets of this one, they become revisions together. */
+int pt_group_follow(struct pt_group *g, const char *name);
+/* Sets with all their parts become revisions, unless they are whole tensors while others wait. -ENOTDIR, -EEXIST, -EINVAL (the sentence begins with the key's name),
+ * -EFBIG: more than one batch takes; nothing has changed then. -EBUSY: races without end. -EIO: nobody can tell. */
+int pt_group_publish(struct pt_group *g, const struct pt_group_calls *calls, void *ctx);
+void pt_group_free(struct pt_group *g);                                 /* discards what was not published; NULL is fine */
+
 /* Waits until (node, scope) has a revision > after or timeout. -ETIMEDOUT. */
 int pt_manifest_wait(struct pt_repo *repo, uint64_t node, const char *scope, uint64_t after, int64_t timeout_ns, struct pt_manifest **ret_m);
 

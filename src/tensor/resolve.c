@@ -324,6 +324,10 @@ static void say_missing(const struct pt_known *k, const struct pt_pending *p, st
 	size_t at = 0, count = 0;
 	int32_t rank;
 
+	if (p->object_count == (uint32_t)p->set_size) {
+		snprintf(v->missing, sizeof(v->missing), "the tensor has come, and can be read together with the others of its file, of which some ranks have not written theirs");
+		return;
+	}
 	pt_written_describe(p->written, p->set_size, p->set_dim, set, sizeof(set));
 	list[0] = '\0';
 	for (rank = 0; rank < p->set_size && at < sizeof(list) - 16; rank++)

@@ -102,6 +102,7 @@ struct pt_upload_options {
 	bool put;                       /* -EEXIST when (key, scope) has a revision */
 	uint32_t mode, uid, gid;
 	int64_t mtime_ns;               /* 0: time of publication */
+	const char *new_key;            /* not NULL: the key is not there yet, node counts for nothing, and the part is taken (pt_upload_take) */
 };
 
 /* One thread at a time uses an upload.
@@ -120,6 +121,8 @@ uint64_t pt_upload_fed(const struct pt_upload *u);
 bool pt_upload_complete(const struct pt_upload *u);
 /* Publishes once complete; later calls return the same. Incomplete: -EIO, the sentence says what is missing. */
 int pt_upload_publish(struct pt_upload *u, struct pt_published *ret_published);
+/* Or gives the sealed part away, to be published in a group. -EIO: incomplete. */
+int pt_upload_take(struct pt_upload *u, struct pt_part *ret_part);
 /* Attributes for a publication still to come, or of the one just made while it is current (rsync's utimens after the last write). */
 int pt_upload_set_attrs(struct pt_upload *u, uint32_t mode, uint32_t uid, uint32_t gid, int64_t mtime_ns);
 void pt_upload_free(struct pt_upload *u);                               /* drops what was not published; NULL is fine */

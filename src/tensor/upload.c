@@ -94,7 +94,7 @@ static void hint_from_revision(struct pt_upload *u)
 static int open_upload(struct pt_upload *u, const struct pt_request *req)
 {
 	struct pt_node node;
-	struct pt_known k;
+	struct pt_known k = { 0 };
 	int rc;
 
 	rc = pt_request_check(req);
@@ -102,14 +102,16 @@ static int open_upload(struct pt_upload *u, const struct pt_request *req)
 		rc = pt_fail(EACCES, "as_stored is read-only: write to `full`, or to `shard` below an axis");
 	if (rc)
 		return rc;
-	rc = pt_node_get(u->repo, u->node, &node);
-	if (rc < 0)
-		return rc;
-	u->split = node.split;
-	pt_node_done(&node);
-	rc = pt_known_load(u->repo, u->node, &k);
-	if (rc < 0)
-		return rc;
+	if (!u->options.new_key) {
+		rc = pt_node_get(u->repo, u->node, &node);
+		if (rc < 0)
+			return rc;
+		u->split = node.split;
+		pt_node_done(&node);
+		rc = pt_known_load(u->repo, u->node, &k);
+		if (rc < 0)
+			return rc;
+	}
 	rc = pt_request_complete_known(&k, req, true, &u->req);
 	if (rc)
 		goto out;
@@ -147,7 +149,7 @@ int pt_upload_open(struct pt_repo *repo, uint64_t node, const struct pt_request 
 		free(u);
 		return rc;
 	}
-	if ((options->format == PT_FORMAT_COUNT || options->format == PT_FORMAT_BIN) &&
+	if (!options->new_key && (options->format == PT_FORMAT_COUNT || options->format == PT_FORMAT_BIN) &&
 	    (u->options.hint.dtype == PT_DTYPE_INVALID || !u->options.hint.has_shape))
 		hint_from_revision(u);
 	*ret_u = u;
@@ -374,6 +376,18 @@ int pt_upload_publish(struct pt_upload *u, struct pt_published *ret_published)
 		u->state = UPLOAD_PUBLISHED;
 	}
 	*ret_published = u->published;
+	return 0;
+}
+
+int pt_upload_take(struct pt_upload *u, struct pt_part *ret_part)
+{
+	if (u->state == UPLOAD_FAILED)
+		return failed_before(u);
+	if (u->state != UPLOAD_SEALED)
+		return pt_fail(EIO, "the tensor is not complete");
+	*ret_part = u->part;
+	memset(&u->part, 0, sizeof(u->part));
+	u->state = UPLOAD_PUBLISHED;
 	return 0;
 }
 

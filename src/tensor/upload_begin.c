@@ -118,10 +118,10 @@ static int writer_create(struct pt_upload *u, enum pt_dtype dtype, const struct 
 	uint32_t i;
 	int rc;
 
-	rc = pt_node_key(u->repo, u->node, key);
+	rc = u->options.new_key ? 0 : pt_node_key(u->repo, u->node, key);
 	if (rc < 0)
 		return rc;
-	spec.key = key;
+	spec.key = u->options.new_key ? u->options.new_key : key;
 	pt_box_shape(&t->own, &spec.local);
 	if (t->box_known) {
 		spec.global = &t->global;

@@ -1,4 +1,5 @@
-/* tree/bundle.c - making and extending bundles. */
+/* tree/bundle.c - making and extending bundles. Their blobs are stored before the batch that publishes them; the last one stored is used again when that batch loses a
+ * race and the file is to be the same. */
 #include "tree/bundle.h"
 
 #include <errno.h>
@@ -7,32 +8,36 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/io.h"
 
-#define TRIES 50
-
-int pt_bundle_complete(struct pt_repo *repo, uint64_t dir_node, const char *const *names, uint32_t count, bool *ret_complete)
+static void forget(struct pt_bundle *b)
 {
-	bool revision = true, pending;
-	struct pt_node n;
-	uint32_t i;
+	pt_node_done(&b->node);
+	memset(&b->node, 0, sizeof(b->node));
+	pt_container_unref(b->old);
+	b->old = NULL;
+}
+
+int pt_bundle_look(struct pt_bundle *b, struct pt_models *models, struct pt_repo *repo, uint64_t dir_node)
+{
 	int rc;
 
-	for (i = 0; i < count && revision; i++) {
-		rc = pt_node_lookup(repo, dir_node, names[i], &n);
-		if (rc == -ENOENT) {
-			revision = false;
-			break;
-		}
-		if (rc < 0)
-			return rc;
-		rc = pt_tensor_exists(repo, n.id, &revision, &pending);
-		pt_node_done(&n);
-		if (rc < 0)
-			return rc;
+	forget(b);
+	rc = pt_node_lookup(repo, dir_node, b->file_name, &b->node);
+	if (rc < 0)
+		return rc == -ENOENT ? 0 : rc;
+	if (b->node.kind == PT_NODE_DIR || b->node.kind == PT_NODE_SYMLINK)
+		return pt_fail(EEXIST, "%s is in the way: remove what has that name in the directory", b->file_name);
+	if (b->node.kind != PT_NODE_CONTAINER)
+		return 0;
+	rc = pt_models_container(models, &b->node, &b->old);
+	if (rc < 0)
+		return rc == -ESTALE || rc == -ENOENT ? -EAGAIN : rc;
+	if (!b->old->bundle) {
+		pt_container_unref(b->old);
+		b->old = NULL;
 	}
-	pt_fail_clear();
-	*ret_complete = revision;
 	return 0;
 }
 
@@ -41,22 +46,23 @@ static int compare(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* names and what c has: sorted, each once; the strings stay theirs. */
-static int join(const char *const *names, uint32_t count, const struct pt_container *c, const char ***ret_all, uint32_t *ret_count)
+/* The names and what is there already: sorted, each once; the strings stay theirs. */
+static int join(const struct pt_bundle *b, const char ***ret_all, uint32_t *ret_count)
 {
-	const char **all;
+	const struct pt_container *c = b->old;
 	uint32_t i, n = 0, total;
+	const char **all;
 
-	if (count > UINT32_MAX - (c ? c->tensor_count : 0))
+	if (b->count > UINT32_MAX - (c ? c->tensor_count : 0))
 		return pt_fail(EFBIG, "too many tensors for one file");
-	total = count + (c ? c->tensor_count : 0);
+	total = b->count + (c ? c->tensor_count : 0);
 	all = pt_reallocarray(NULL, total ? total : 1, sizeof(*all));
 	if (!all)
 		return pt_fail_nomem();
-	for (i = 0; i < count; i++)
-		all[i] = names[i];
+	for (i = 0; i < b->count; i++)
+		all[i] = b->names[i];
 	for (i = 0; c && i < c->tensor_count; i++)
-		all[count + i] = c->names + c->tensors[i].name;
+		all[b->count + i] = c->names + c->tensors[i].name;
 	qsort(all, total, sizeof(*all), compare);
 	for (i = 0; i < total; i++)
 		if (!n || strcmp(all[n - 1], all[i]) != 0)
@@ -66,103 +72,68 @@ static int join(const char *const *names, uint32_t count, const struct pt_contai
 	return 0;
 }
 
-static int store(struct pt_repo *repo, struct pt_node *n, enum pt_format format, const char *const *names, uint32_t count, const struct pt_upload_options *attrs)
+static int store(struct pt_bundle *b, struct pt_repo *repo, const struct pt_buf *bytes)
 {
-	struct pt_buf bytes = PT_BUF_INIT;
+	uint64_t content = pt_hash64(bytes->data, bytes->len);
 	struct pt_object_writer *out;
-	struct pt_hold *hold = NULL;
-	struct pt_blob_ref blob = { 0 };
-	uint64_t len = 0;
 	int rc;
 
-	rc = pt_bundle_encode(format, names, count, &bytes);
-	if (!rc)
-		rc = pt_plain_writer_create(repo, &out);
-	if (!rc) {
-		rc = pt_object_writer_append(out, bytes.data, bytes.len);
-		if (!rc)
-			rc = pt_plain_writer_seal(out, &blob, &len);
-		else
-			pt_object_writer_abort(out);
-	}
-	if (!rc)
-		rc = pt_hold_create(repo, &hold);
-	if (!rc) {
-		n->blob = blob;
-		n->size = 0;
-		n->mtime_ns = attrs->mtime_ns ? attrs->mtime_ns : pt_time_now_ns();
-		rc = pt_hold_publish(hold, n, len);
-	}
+	if (!pt_id_is_zero(&b->blob.id) && b->content == content)
+		return 0;
+	pt_blob_discard(repo, &b->blob, 0);
+	memset(&b->blob, 0, sizeof(b->blob));
+	rc = pt_plain_writer_create(repo, &out);
 	if (rc < 0)
-		pt_blob_discard(repo, &blob, rc);
-	pt_hold_free(hold);
+		return rc;
+	rc = pt_object_writer_append(out, bytes->data, bytes->len);
+	if (rc < 0) {
+		pt_object_writer_abort(out);
+		return rc;
+	}
+	b->content = content;
+	return pt_plain_writer_seal(out, &b->blob, &b->blob_bytes);
+}
+
+int pt_bundle_make(struct pt_bundle *b, struct pt_repo *repo, bool finishes, struct pt_group_file *ret_file, bool *ret_writes)
+{
+	struct pt_buf bytes = PT_BUF_INIT;
+	const char **all = NULL;
+	uint32_t total;
+	int rc;
+
+	*ret_writes = b->taken = false;
+	/* An empty file is a name that somebody is just making. */
+	if (b->node.id && !b->old && b->node.size && !finishes)
+		return 0;
+	rc = join(b, &all, &total);
+	if (!rc && b->old && total == b->old->tensor_count && b->format == b->old->format)
+		goto out;
+	if (!rc)
+		rc = pt_bundle_encode(b->format, all, total, &bytes);
+	if (!rc)
+		rc = store(b, repo, &bytes);
+	if (rc < 0)
+		goto out;
+	if (!b->node.id) {
+		b->node = (struct pt_node){ .kind = PT_NODE_FILE, .mode = b->attrs->mode ? b->attrs->mode : 0644, .uid = b->attrs->uid, .gid = b->attrs->gid };
+		strcpy(b->node.name, b->file_name);
+	}
+	ret_file->node = b->node;       /* goes over to the caller */
+	memset(&b->node, 0, sizeof(b->node));
+	ret_file->blob = b->blob;
+	ret_file->blob_bytes = b->blob_bytes;
+	ret_file->mtime_ns = b->attrs->mtime_ns;
+	*ret_writes = b->taken = true;
+out:
+	free(all);
 	pt_buf_done(&bytes);
 	return rc;
 }
 
-static int put_once(struct pt_models *models, struct pt_repo *repo, uint64_t dir_node, const char *file_name, enum pt_format format, const char *const *names,
-		    uint32_t count, const struct pt_upload_options *attrs)
+void pt_bundle_done(struct pt_bundle *b, struct pt_repo *repo, int rc)
 {
-	struct pt_node made = { .kind = PT_NODE_FILE, .mode = attrs->mode ? attrs->mode : 0644, .uid = attrs->uid, .gid = attrs->gid }, n;
-	struct pt_container *c = NULL;
-	const char **all = NULL;
-	bool fresh = false, complete;
-	uint32_t total;
-	int rc;
-
-	rc = pt_node_lookup(repo, dir_node, file_name, &n);
-	if (rc == -ENOENT) {
-		rc = pt_node_create(repo, dir_node, file_name, &made, &n);
-		fresh = true;
-	}
-	if (rc < 0)
-		return rc == -EEXIST ? -EAGAIN : rc;
-	if (n.kind == PT_NODE_DIR || n.kind == PT_NODE_SYMLINK) {
-		rc = pt_fail(EEXIST, "%s is in the way: the tensors are stored, but the directory cannot show them under that name", file_name);
-		goto out;
-	}
-	if (n.kind == PT_NODE_CONTAINER) {
-		rc = pt_models_container(models, &n, &c);
-		if (rc < 0) {
-			rc = rc == -ESTALE || rc == -ENOENT ? -EAGAIN : rc;
-			goto out;
-		}
-	}
-	if (c && c->bundle) {
-		rc = join(names, count, c, &all, &total);
-		if (!rc && total == c->tensor_count && format == c->format)
-			goto out;
-	} else {
-		/* An empty file is the name that another rank is just making. */
-		if (!fresh && (c || n.size)) {
-			rc = pt_bundle_complete(repo, dir_node, names, count, &complete);
-			if (rc < 0 || !complete)
-				goto out;
-		}
-		rc = join(names, count, NULL, &all, &total);
-	}
-	if (!rc)
-		rc = store(repo, &n, format, all, total, attrs);
-out:
-	free(all);
-	pt_container_unref(c);
-	pt_node_done(&n);
-	return rc;
-}
-
-int pt_bundle_put(struct pt_models *models, struct pt_repo *repo, uint64_t dir_node, const char *file_name, enum pt_format format, const char *const *names,
-		  uint32_t count, const struct pt_upload_options *attrs)
-{
-	int rc, try;
-
-	for (try = 0; try < TRIES; try++) {
-		rc = put_once(models, repo, dir_node, file_name, format, names, count, attrs);
-		if (rc != -EAGAIN)
-			break;
-	}
-	if (rc == -EAGAIN)
-		rc = pt_fail(EBUSY, "%s is changed by others all the time: write it again when there is less contention", file_name);
-	else if (!rc)
-		pt_fail_clear();
-	return rc;
+	forget(b);
+	if (rc < 0 || !b->taken)
+		pt_blob_discard(repo, &b->blob, rc);
+	memset(&b->blob, 0, sizeof(b->blob));
 }

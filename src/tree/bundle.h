@@ -1,15 +1,33 @@
-/* tree/bundle.h - bundles: what a directory shows of state dicts that ranks have written part by part. */
+/* tree/bundle.h - bundles: what a directory shows of state dicts that ranks have written part by part. Internal to tree/. */
 #ifndef PT_TREE_BUNDLE_H
 #define PT_TREE_BUNDLE_H
 
 #include "tensor/tensor.h"
 #include "tree/models.h"
 
-/* Makes file_name a bundle of these keys of the directory, or adds them to the one it is. A file that is there and no bundle is replaced once all keys have a
- * revision, and left alone until then. */
-int pt_bundle_put(struct pt_models *models, struct pt_repo *repo, uint64_t dir_node, const char *file_name, enum pt_format format, const char *const *names,
-		  uint32_t count, const struct pt_upload_options *attrs);
-/* Has every key a revision? */
-int pt_bundle_complete(struct pt_repo *repo, uint64_t dir_node, const char *const *names, uint32_t count, bool *ret_complete);
+/* How the file of one rank's state dict changes what its directory shows: zeroed, then the first fields filled by the caller, who keeps what they point to. One thread. */
+struct pt_bundle {
+	const char *file_name;
+	enum pt_format format;
+	const char **names;             /* of its tensors, in byte order */
+	uint32_t count;
+	const struct pt_upload_options *attrs;
+	/* As last looked at: */
+	struct pt_node node;            /* the file; id 0: there is none */
+	struct pt_container *old;       /* if that is a bundle */
+	/* What was stored for it: */
+	struct pt_blob_ref blob;
+	uint64_t blob_bytes;
+	uint64_t content;               /* hash */
+	bool taken;                     /* by the last try */
+};
+
+/* Reads the file that is there. -EEXIST: a directory or symlink has the name; -EAGAIN: it has just changed. */
+int pt_bundle_look(struct pt_bundle *b, struct pt_models *models, struct pt_repo *repo, uint64_t dir_node);
+/* Makes it a bundle of these tensors, or adds them to the one it is. A file that is there and no bundle is replaced when the tensors become readable (finishes), and
+ * left alone until then. As struct pt_group_calls wants it. */
+int pt_bundle_make(struct pt_bundle *b, struct pt_repo *repo, bool finishes, struct pt_group_file *ret_file, bool *ret_writes);
+/* rc: of the publication; what was stored and not taken is discarded. */
+void pt_bundle_done(struct pt_bundle *b, struct pt_repo *repo, int rc);
 
 #endif

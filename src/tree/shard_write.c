@@ -1,5 +1,5 @@
-/* tree/shard_write.c - one state dict, many uploads. At any time only the uploads of tensors on the storage that is coming in are open; those done wait, sealed, until
- * the whole file is in. */
+/* tree/shard_write.c - one state dict, many uploads. At any time only the uploads of tensors on the storage that is coming in are open; the parts of those done wait,
+ * sealed, until the whole file is in, and are published by one batch (manifest/group.c), which makes the keys that are not there yet as well. */
 #include "tree/shard_write.h"
 
 #include <errno.h>
@@ -21,9 +21,10 @@ struct tensor {
 	struct pt_parse_tensor t;       /* name not kept */
 	uint64_t bytes;
 	uint64_t fed;
-	struct pt_upload *upload;       /* NULL: not begun, or another rank's to store */
-	uint64_t node;                  /* of the key; 0: not made */
-	bool skip;
+	char *key;                      /* of a key that is not there yet, while upload is open */
+	struct pt_upload *upload;       /* NULL: not begun, done, or another rank's to store */
+	uint64_t node;                  /* of the key; 0: not there */
+	bool skip;                      /* another rank's to store */
 };
 
 struct pt_shard_writer {
@@ -34,6 +35,9 @@ struct pt_shard_writer {
 	char *stem, *file_name;
 	struct pt_upload_options attrs;
 	struct pt_model_dir *dir;
+	char dir_key[PT_KEY_MAX + 1];
+	struct pt_group *group;
+	struct pt_bundle bundle;
 	struct pt_parser *parser;
 	int error;
 	char sentence[PT_FAIL_SENTENCE_MAX];
@@ -67,6 +71,10 @@ int pt_shard_writer_create(struct pt_models *models, struct pt_repo *repo, uint6
 	w->file_name = pt_strdup(file_name);
 	w->stem = dot && dot != file_name ? pt_asprintf("%.*s", (int)(dot - file_name), file_name) : pt_strdup(file_name);
 	rc = w->file_name && w->stem ? pt_models_dir(models, dir_node, &w->dir) : pt_fail_nomem();
+	if (!rc)
+		rc = pt_node_key(repo, dir_node, w->dir_key);
+	if (!rc)
+		rc = pt_group_create(repo, dir_node, &w->group);
 	if (rc < 0) {
 		pt_shard_writer_free(w);
 		return rc;
@@ -79,16 +87,20 @@ int pt_shard_writer_create(struct pt_models *models, struct pt_repo *repo, uint6
 
 static int key_node(struct pt_shard_writer *w, struct tensor *t)
 {
-	struct pt_node attrs = { .kind = PT_NODE_DIR, .mode = 0755, .implicit = true, .uid = w->attrs.uid, .gid = w->attrs.gid }, n;
+	struct pt_node n;
 	int rc;
 
 	if (strchr(t->name, '/'))
 		return pt_fail(EINVAL, "the tensor's name holds a slash, so it cannot be a key of this directory");
+	if (strcmp(t->name, w->file_name) == 0)
+		return pt_fail(EEXIST, "the tensor is called as the file: one directory cannot show both");
 	rc = pt_node_lookup(w->repo, w->dir_node, t->name, &n);
-	if (rc == -ENOENT) {
-		rc = pt_node_create(w->repo, w->dir_node, t->name, &attrs, &n);
-		if (rc == -EEXIST)
-			rc = pt_node_lookup(w->repo, w->dir_node, t->name, &n);
+	if (rc == -ENOENT) {            /* made when all is published */
+		pt_fail_clear();
+		t->key = pt_asprintf("%s%s%s", w->dir_key, w->dir_key[0] ? "/" : "", t->name);
+		if (!t->key)
+			return pt_fail_nomem();
+		return strlen(t->key) <= PT_KEY_MAX ? 0 : pt_fail(ENAMETOOLONG, "the key would be longer than %d bytes", PT_KEY_MAX);
 	}
 	if (rc < 0)
 		return rc;
@@ -105,6 +117,8 @@ static int stored_dim(struct pt_shard_writer *w, const struct tensor *t)
 	struct pt_manifest *m;
 	int32_t dim = -1;
 
+	if (!t->node)
+		return -1;
 	if (pt_rank_revision(w->repo, t->node, t->name, &w->base, &m, &dim) == 0)
 		pt_manifest_unref(m);
 	pt_fail_clear();
@@ -201,6 +215,7 @@ static int decide(struct pt_shard_writer *w, const struct tensor *t, struct pt_r
 
 static int tensor_begin(struct pt_shard_writer *w, struct tensor *t)
 {
+	struct pt_upload_options options = w->attrs;
 	struct pt_request req;
 	bool skip;
 	int rc;
@@ -210,10 +225,31 @@ static int tensor_begin(struct pt_shard_writer *w, struct tensor *t)
 		rc = decide(w, t, &req, &skip);
 	if (!rc && skip)
 		t->skip = true;
+	options.new_key = t->key;
 	if (!rc && !skip)
-		rc = pt_upload_open(w->repo, t->node, &req, &w->attrs, &t->upload);
+		rc = pt_upload_open(w->repo, t->node, &req, &options, &t->upload);
 	if (!rc && !skip)
 		rc = pt_upload_begin_tensor(t->upload, t->t.dtype, &t->t.shape);
+	return rc < 0 ? pt_fail_context(rc, "%.300s", t->name) : 0;
+}
+
+/* All of the tensor is in: its part waits in the group, or, stored by another rank, for what that rank has left there. */
+static int tensor_end(struct pt_shard_writer *w, struct tensor *t)
+{
+	struct pt_part part;
+	int rc;
+
+	if (t->skip)
+		return pt_group_follow(w->group, t->name);
+	if (!pt_upload_complete(t->upload))
+		return pt_fail_context(pt_fail(EINVAL, "the tensor reaches beyond its storage"), "%.300s", t->name);
+	rc = pt_upload_take(t->upload, &part);
+	if (!rc)
+		rc = pt_group_add(w->group, t->name, &part);
+	pt_upload_free(t->upload);
+	free(t->key);
+	t->upload = NULL;
+	t->key = NULL;
 	return rc < 0 ? pt_fail_context(rc, "%.300s", t->name) : 0;
 }
 
@@ -287,9 +323,13 @@ static int on_header_done(void *ctx)
 	sort_tensors = w->tensors;
 	qsort(w->order, w->tensor_count, sizeof(*w->order), by_storage);
 	/* Those without bytes will never see any. */
-	for (i = 0; i < w->tensor_count && !rc; i++)
-		if (!w->tensors[i].bytes)
-			rc = tensor_begin(w, &w->tensors[i]);
+	for (i = 0; i < w->tensor_count && !rc; i++) {
+		if (w->tensors[i].bytes)
+			continue;
+		rc = tensor_begin(w, &w->tensors[i]);
+		if (!rc)
+			rc = tensor_end(w, &w->tensors[i]);
+	}
 	return rc;
 }
 
@@ -336,14 +376,14 @@ static int storage_close(struct pt_shard_writer *w)
 	for (i = w->open_first; i < w->open_end && !rc; i++) {
 		struct tensor *t = &w->tensors[w->order[i]];
 
-		if (t->skip || !t->bytes)
+		if (!t->bytes)
 			continue;
-		if (!t->t.contiguous)
+		if (!t->skip && !t->t.contiguous)
 			rc = pt_spool_gather(&w->spool, &t->t, gathered, t->upload);
-		if (!rc && !pt_upload_complete(t->upload))
-			rc = pt_fail(EINVAL, "the tensor reaches beyond its storage");
 		if (rc < 0)
 			pt_fail_context(rc, "%.300s", t->name);
+		else
+			rc = tensor_end(w, t);
 	}
 	pt_spool_done(&w->spool);
 	w->open_storage = UINT32_MAX;
@@ -417,31 +457,55 @@ int pt_shard_writer_end(struct pt_shard_writer *w)
 	return 0;
 }
 
+static int by_text(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Tensors that only other ranks' files have wait for these as well: those that the directory's file names. */
+static int group_begin(void *ctx)
+{
+	struct pt_shard_writer *w = ctx;
+	const char *name;
+	uint32_t i;
+	int rc;
+
+	rc = pt_bundle_look(&w->bundle, w->models, w->repo, w->dir_node);
+	for (i = 0; !rc && w->bundle.old && i < w->bundle.old->tensor_count; i++) {
+		name = w->bundle.old->names + w->bundle.old->tensors[i].name;
+		if (!bsearch(&name, w->bundle.names, w->bundle.count, sizeof(*w->bundle.names), by_text))
+			rc = pt_group_follow(w->group, name);
+	}
+	return rc;
+}
+
+static int group_file(void *ctx, bool finishes, struct pt_group_file *ret_file, bool *ret_writes)
+{
+	struct pt_shard_writer *w = ctx;
+
+	return pt_bundle_make(&w->bundle, w->repo, finishes, ret_file, ret_writes);
+}
+
 int pt_shard_writer_publish(struct pt_shard_writer *w)
 {
-	const char **names;
-	struct pt_published p;
+	static const struct pt_group_calls calls = { .begin = group_begin, .file = group_file };
 	uint32_t i;
 	int rc = w->ended ? 0 : pt_shard_writer_end(w);
 
-	for (i = 0; i < w->tensor_count && !rc; i++) {
-		if (!w->tensors[i].upload)
-			continue;
-		rc = pt_upload_publish(w->tensors[i].upload, &p);
-		if (rc < 0)
-			return pt_fail_context(rc, "%.300s", w->tensors[i].name);
-		pt_upload_free(w->tensors[i].upload);
-		w->tensors[i].upload = NULL;
-	}
 	if (rc < 0)
 		return rc;
-	names = pt_reallocarray(NULL, w->tensor_count, sizeof(*names));
-	if (!names)
+	w->bundle.names = pt_reallocarray(w->bundle.names, w->tensor_count, sizeof(*w->bundle.names));
+	if (!w->bundle.names)
 		return pt_fail_nomem();
 	for (i = 0; i < w->tensor_count; i++)
-		names[i] = w->tensors[i].name;
-	rc = pt_bundle_put(w->models, w->repo, w->dir_node, w->file_name, pt_parser_format(w->parser), names, w->tensor_count, &w->attrs);
-	free(names);
+		w->bundle.names[i] = w->tensors[i].name;
+	w->bundle.count = w->tensor_count;
+	qsort(w->bundle.names, w->bundle.count, sizeof(*w->bundle.names), by_text);
+	w->bundle.file_name = w->file_name;
+	w->bundle.format = pt_parser_format(w->parser);
+	w->bundle.attrs = &w->attrs;
+	rc = pt_group_publish(w->group, &calls, w);
+	pt_bundle_done(&w->bundle, w->repo, rc);
 	return rc;
 }
 
@@ -453,10 +517,11 @@ void pt_shard_writer_free(struct pt_shard_writer *w)
 		return;
 	for (i = 0; i < w->tensor_count; i++) {
 		pt_upload_free(w->tensors[i].upload);
-		if (!w->ended && w->tensors[i].node)
-			pt_node_prune(w->repo, w->tensors[i].node);
+		free(w->tensors[i].key);
 		free(w->tensors[i].name);
 	}
+	pt_group_free(w->group);
+	free(w->bundle.names);
 	pt_parser_free(w->parser);
 	pt_spool_done(&w->spool);
 	pt_model_dir_unref(w->dir);

@@ -11,6 +11,7 @@ import torch
 from conftest import PTIO
 
 RANKS = 4
+REFUSED = (OSError, RuntimeError)       # torch has errors of its own for files that it cannot open or write
 
 
 def model(step):
@@ -109,6 +110,90 @@ def test_a_file_that_was_there_is_shown_until_the_last_rank_has_closed(mnt):
         assert all(torch.equal(got[k], v) for k, v in model(1).items())
         rank_main(str(d), "tp", "safetensors", r, 2, ",step=2")
     check(d, "safetensors", model(2))
+
+
+def state(d):
+    """Everything that the directory's file and keys show, as comparable values."""
+    got = load(d / "model.pt")
+    return {k: v.tolist() for k, v in got.items()} | {k + "/full": torch.load(d / k / "full").tolist() for k in got}
+
+
+@pytest.mark.parametrize("kind", ["writer", "tp"])
+@pytest.mark.parametrize("first", [0, 3])
+def test_all_tensors_change_when_the_last_rank_closes(mnt, kind, first):
+    d = mnt.key("policy")
+    run_ranks(range(RANKS), str(d), kind, "pt", 1, ",step=1")
+    before = state(d)
+    assert before["steps"] == 1
+    ranks = [first] + [r for r in range(RANKS) if r != first]
+    for r in ranks[:-1]:
+        rank_main(str(d), kind, "pt", r, 2, ",step=2")
+        assert state(d) == before
+    rank_main(str(d), kind, "pt", ranks[-1], 2, ",step=2")
+    assert state(d)["steps"] == 2
+    check(d, "pt", model(2))
+    assert json.loads((mnt / ".ptio" / "pending").read_text()) == []
+
+
+def test_one_rank_that_fails_leaves_what_was_there(mnt):
+    d = mnt.key("policy")
+    run_ranks(range(RANKS), str(d), "tp", "pt", 1, "")
+    before = state(d)
+    for r in range(RANKS - 1):
+        rank_main(str(d), "tp", "pt", r, 2, ",step=2")
+    bad = shard(model(2), RANKS - 1, RANKS) | {"who.knows": torch.ones(3, 3)}
+    with pytest.raises(REFUSED):
+        torch.save(bad, d / f"tp={RANKS - 1}of{RANKS},step=2" / "model.pt")
+    assert "who.knows" in mnt.errors() and state(d) == before
+    assert not any(p["key"].endswith("who.knows") for p in json.loads((mnt / ".ptio" / "pending").read_text()))
+    assert "who.knows" not in os.listdir(d)
+    rank_main(str(d), "tp", "pt", RANKS - 1, 2, ",step=2")
+    check(d, "pt", model(2))
+
+
+def test_a_tensor_that_does_not_fit_the_others_makes_nothing_readable(mnt):
+    d = mnt.key("policy")
+    (d / "tp_plan.json").write_text('{"x": "dim=0", "y": "dim=0"}')
+    torch.save({"x": torch.ones(2, 4), "y": torch.ones(2, 3)}, d / "tp=0of2" / "model.pt")
+    torch.save({"x": torch.ones(2, 4), "y": torch.ones(2, 5)}, d / "tp=1of2" / "model.pt")
+    with pytest.raises(OSError):
+        open(d / "model.pt", "rb")
+    assert "y" in mnt.errors()
+    torch.save({"x": torch.ones(2, 4), "y": torch.ones(2, 3)}, d / "tp=1of2" / "model.pt")
+    assert torch.load(d / "model.pt")["y"].shape == (4, 3)
+
+
+@pytest.mark.parametrize("fault", ["crash", "crash-after", "error=EIO"])
+def test_whichever_commit_fails_all_of_a_file_is_there_or_nothing(mounts, fault):
+    m = mounts()
+    d = m.key("policy")
+    run_ranks(range(RANKS), str(d), "tp", "pt", 1, "")
+    before = state(d)
+    for r in range(RANKS - 1):
+        rank_main(str(d), "tp", "pt", r, 2, ",step=2")
+    for n in range(40):
+        m.stop()
+        os.environ["PTIO_FAULTS"] = f"meta.commit:{fault}:after={n}" + (":times=1" if "=" in fault else "")
+        try:
+            m.start()
+        finally:
+            del os.environ["PTIO_FAULTS"]
+        try:
+            rank_main(str(d), "tp", "pt", RANKS - 1, 2, ",step=2")
+            saved = True
+        except REFUSED:
+            saved = False
+        if not os.path.exists(m / ".ptio" / "version"):         # killed
+            m.process.wait()
+            subprocess.run(["fusermount3", "-uz", str(m.point)])
+            m.process = None
+            m.start()
+        elif saved:
+            break
+        if state(d) != before:
+            break
+    assert n > 0
+    check(d, "pt", model(2))
 
 
 def test_any_tensors_failure_fails_close_and_is_named(mnt):

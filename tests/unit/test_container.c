@@ -324,15 +324,15 @@ END_TEST
 START_TEST(a_bundle_that_cannot_have_its_name_says_why)
 {
 	struct pt_node attrs = { .kind = PT_NODE_DIR, .mode = 0755 }, n;
-	const char *names[] = { "a", "b" };
-	struct pt_upload_options o = { .mode = 0644 };
+	struct pt_bundle b = { .file_name = "m.pt" };
 	struct pt_models *models;
 
 	check_ok(pt_node_create(repo, PT_NODE_ROOT, "m.pt", &attrs, &n));
 	pt_node_done(&n);
 	check_ok(pt_models_create(repo, &models));
-	check_err(pt_bundle_put(models, repo, PT_NODE_ROOT, "m.pt", PT_FORMAT_PT, names, 2, &o), EEXIST);
+	check_err(pt_bundle_look(&b, models, repo, PT_NODE_ROOT), EEXIST);
 	ck_assert_ptr_nonnull(strstr(pt_fail_sentence(), "in the way"));
+	pt_bundle_done(&b, repo, -EEXIST);
 	pt_models_free(models);
 }
 END_TEST
