@@ -28,6 +28,8 @@ def part_read(args, t, env):
     size = os.path.getsize(env.ref)
     one = {"tmpfs file, read(2)": lambda: read_file(env.ref),
            "ptio, one pass": lambda: read_file(env.streamed / "w/full.npy"),
+           "ptio, one pass, verify=off": lambda: read_file(env.unverified / "w/full.npy"),
+           "ptio, one pass, O_DIRECT, 4 MiB at a time": lambda: read_file(env.streamed / "w/full.npy", os.O_DIRECT, 4 << 20),
            "ptio, kept in memory": lambda: read_file(env.auto / "w/full.npy"),
            "ptio, kept by the kernel": lambda: read_file(env.paged / "w/full.npy"),
            "ptio, tp=1of4 on the other dim, one pass, whole sizes": lambda: sum(
@@ -45,6 +47,14 @@ def part_read(args, t, env):
         "ptio, kept in memory": lambda: in_process(map_file, str(env.auto / "w/full.npy")),
         "ptio, kept by the kernel": lambda: in_process(map_file, str(env.paged / "w/full.npy"))}, "tmpfs file",
         {"ptio, kept in memory": ">= 0.9"})
+    t.run("read of a safetensors file under its own name", "GB/s", size, {
+        "tmpfs file, read(2)": lambda: read_file(env.dir / "m.safetensors"),
+        "ptio, one pass": lambda: read_file(env.streamed / "m/m.safetensors"),
+        "ptio, kept in memory": lambda: read_file(env.auto / "m/m.safetensors")}, "tmpfs file, read(2)", {"ptio, one pass": ">= 0.75", "ptio, kept in memory": ">= 1.5"})
+    t.run("map of a safetensors file under its own name, fresh process", "GB/s", size, {
+        "tmpfs file": lambda: in_process(map_file, str(env.dir / "m.safetensors")),
+        "ptio, one pass": lambda: in_process(map_file, str(env.streamed / "m/m.safetensors")),
+        "ptio, kept in memory": lambda: in_process(map_file, str(env.auto / "m/m.safetensors"))}, "tmpfs file", {"ptio, kept in memory": ">= 0.9"})
 
 
 def part_shard(args, t, env):
@@ -153,10 +163,23 @@ def part_write(args, t, env):
     pieces = [memoryview(d) for _, d in env.files]
     t.run("write, 1 MiB at a time, to a store on tmpfs", "GB/s", len(data), {
         "tmpfs file": lambda: write_file(env.dir / "written", data),
-        "ptio": lambda: write_file(key / "full.npy", data)}, "tmpfs file")
+        "ptio": lambda: write_file(key / "full.npy", data),
+        "ptio, a file of its own name": lambda: write_file(key / "one.npy", data)}, "tmpfs file")
     t.run("write, 4 writers of one set", "GB/s", sum(len(p) for p in pieces), {
         "tmpfs files": lambda: write_four([env.dir / f"written{r}" for r in range(4)], pieces),
         "ptio": lambda: write_four(four, pieces)}, "tmpfs files")
+    # what has been closed is on the disk: the peer is a file that was synced
+    with tempfile.TemporaryDirectory(prefix="ptio-bench-", dir=args.disk.resolve()) as disk:
+        disk = pathlib.Path(disk)
+        m = Mount(args.build, disk / "store", disk / "mount", "")
+        try:
+            (m / "w").mkdir()
+            t.run(f"write and keep, store on {subprocess.run(['stat', '-f', '-c', '%T', disk], capture_output=True, text=True).stdout.strip()}", "GB/s", len(data), {
+                "file on the same disk, fsync": lambda: write_file(disk / "written", data, sync=True),
+                "ptio": lambda: write_file(m / "w/full.npy", data),
+                "ptio, a file of its own name": lambda: write_file(m / "w/one.npy", data)}, "file on the same disk, fsync")
+        finally:
+            m.stop()
 
 
 def part_meta(args, t, env):
@@ -254,6 +277,7 @@ def main():
     p.add_argument("--rounds", type=int, default=5)
     p.add_argument("--tensors", type=int, default=2000)
     p.add_argument("--only", default="", help="parts, with commas: read, shard, dcp, write, meta, plan")
+    p.add_argument("--disk", type=pathlib.Path, default=pathlib.Path("."), help="where the store of durable writes is made")
     p.add_argument("--out", type=pathlib.Path, default=pathlib.Path("bench-results"))
     args = p.parse_args()
     args.build = pathlib.Path(args.build).resolve()
@@ -280,10 +304,18 @@ def main():
         env.files = make_tensor(env.auto, "w", env.array, 4, 0)
         env.streamed = Mount(args.build, env.store, env.dir / "streamed", "serve=stream")
         stack.callback(env.streamed.stop)
+        env.unverified = Mount(args.build, env.store, env.dir / "unverified", "serve=stream,verify=off")
+        stack.callback(env.unverified.stop)
         env.paged = Mount(args.build, env.store, env.dir / "paged", f"cache_size=0,cache_min={1 << 40}")
         stack.callback(env.paged.stop)
         env.ref = env.dir / "ref.npy"
         np.save(env.ref, env.array)
+        header = json.dumps({"w": {"dtype": "F32", "shape": env.array.shape, "data_offsets": [0, env.array.nbytes]}}).encode()
+        with open(env.dir / "m.safetensors", "wb") as f:
+            f.write(len(header).to_bytes(8, "little") + header)
+            f.write(memoryview(env.array).cast("B"))
+        (env.auto / "m").mkdir()
+        shutil.copyfile(env.dir / "m.safetensors", env.auto / "m/m.safetensors")
         assert env.ref.read_bytes() == (env.auto / "w/full.npy").read_bytes()
         env.peers = {}
         hp = shutil.which("passthrough_hp")
@@ -295,7 +327,7 @@ def main():
             stack.callback(subprocess.run, ["fusermount3", "-u", "-z", str(point)])
             time.sleep(1)
             env.peers["libfuse passthrough_hp"] = point / "ref.npy"
-        subprocess.run([args.build / "tools/ptio", "warm", "-q", env.auto / "w/full.npy"], check=True)
+        subprocess.run([args.build / "tools/ptio", "warm", "-q", env.auto / "w/full.npy", env.auto / "m/m.safetensors"], check=True)
         status = env.auto.status()
         print(f"{os.cpu_count()} processors, Linux {platform.release()}, libfuse {status['libfuse']}, passthrough {status['passthrough']['used']}, "
               f"{args.mib} MiB, {args.rounds} rounds, verify={status['verify']}, cache in {status['cache']['memory']}")

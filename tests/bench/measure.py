@@ -56,8 +56,8 @@ class Mount:
 
 # ---- what is timed; each returns seconds ----
 
-def read_file(path, flags=0):
-    buf = mmap.mmap(-1, STEP)
+def read_file(path, flags=0, step=STEP):
+    buf = mmap.mmap(-1, step)
     view = memoryview(buf)
     begin = now()
     fd = os.open(path, os.O_RDONLY | flags)
@@ -87,11 +87,13 @@ def map_file(path):
     return now() - begin
 
 
-def write_file(path, data):
+def write_file(path, data, sync=False):
     begin = now()
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     for at in range(0, len(data), STEP):
         os.write(fd, data[at:at + STEP])
+    if sync:
+        os.fsync(fd)
     os.close(fd)
     return now() - begin
 
