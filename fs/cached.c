@@ -100,6 +100,22 @@ static bool large(const struct pt_fs *fs, struct pt_fs_inode *i)
 
 /* ---- starting and ending ---- */
 
+/* Unregistered memory is only slower to read into. */
+static void memory_add(void *ctx, void *addr, uint64_t len)
+{
+	struct pt_fs *fs = ctx;
+
+	if (pt_data_buffer_register(&fs->store->data, addr, len) < 0)
+		pt_fail_clear();
+}
+
+static void memory_remove(void *ctx, void *addr)
+{
+	struct pt_fs *fs = ctx;
+
+	pt_data_buffer_unregister(&fs->store->data, addr);
+}
+
 int pt_fs_cached_start(struct pt_fs *fs)
 {
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
@@ -108,6 +124,7 @@ int pt_fs_cached_start(struct pt_fs *fs)
 	rc = pt_workers_create(cpus < 2 ? 2 : cpus > WORKERS_MAX ? WORKERS_MAX : (uint32_t)cpus, &fs->workers);
 	if (rc == 0)
 		rc = pt_buffers_init(&fs->buffers, BUFFERS);
+	fs->buffers.watch = (struct pt_buffers_watch){ memory_add, memory_remove, fs };
 	if (rc == 0)
 		rc = pt_vcache_create(fs->options->serve == PT_SERVE_STREAM ? 0 : fs->options->cache_size, fs->workers, &fs->cache);
 	return rc;
@@ -149,8 +166,13 @@ struct filling {
 static int64_t filling_read(void *ctx, void *buf, uint64_t len, uint64_t off)
 {
 	struct filling *f = ctx;
+	int64_t n;
 
-	return reader_read(f->fs, f->inode, buf, len, off);
+	/* For this piece only: files come and go, and what is registered cannot be. */
+	memory_add(f->fs, buf, len);
+	n = reader_read(f->fs, f->inode, buf, len, off);
+	memory_remove(f->fs, buf);
+	return n;
 }
 
 static void filling_release(void *ctx)

@@ -17,6 +17,7 @@ static pthread_key_t buffer_key;
 static pthread_once_t buffer_once = PTHREAD_ONCE_INIT;
 
 struct buffer {
+	struct pt_fs *fs;
 	size_t size;
 	void *data;                     /* a huge page where there are some: the kernel copies out of it faster */
 };
@@ -25,8 +26,10 @@ static void buffer_free(void *arg)
 {
 	struct buffer *b = arg;
 
-	if (b)
+	if (b) {
+		pt_data_buffer_unregister(&b->fs->store->data, b->data);
 		free(b->data);
+	}
 	free(b);
 }
 
@@ -35,7 +38,7 @@ static void buffer_key_make(void)
 	pthread_key_create(&buffer_key, buffer_free);
 }
 
-static void *buffer_get(size_t size)
+static void *buffer_get(struct pt_fs *fs, size_t size)
 {
 	struct buffer *b;
 
@@ -52,8 +55,12 @@ static void *buffer_get(size_t size)
 		b = NULL;
 	}
 	if (b) {
+		b->fs = fs;
 		b->size = size;
 		madvise(b->data, PT_MEMORY_HUGE, MADV_HUGEPAGE);
+		/* Unregistered it is only slower. */
+		if (pt_data_buffer_register(&fs->store->data, b->data, size) < 0)
+			pt_fail_clear();
 	}
 	pthread_setspecific(buffer_key, b);
 	return b ? b->data : NULL;
@@ -420,7 +427,7 @@ void pt_fs_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct f
 	atomic_fetch_add(&fs->counters.ops[PT_FS_OP_READ], 1);
 	if ((h->cached || h->ahead) && pt_fs_cached_reply(req, fs, h, size, (uint64_t)off))
 		return;
-	buf = buffer_get(size);
+	buf = buffer_get(fs, size);
 	if (!buf)
 		n = pt_fail_nomem();
 	else if (i->kind == PT_FS_CONTROL || i->kind == PT_FS_INFO)

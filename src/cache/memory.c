@@ -125,8 +125,11 @@ void pt_buffers_done(struct pt_buffers *b)
 {
 	if (!b->free)
 		return;
-	while (b->slab_count)
+	while (b->slab_count) {
+		if (b->watch.remove)
+			b->watch.remove(b->watch.ctx, b->slab[b->slab_count - 1]);
 		free(b->slab[--b->slab_count]);
+	}
 	free(b->free);
 	free(b->slab);
 	pthread_mutex_destroy(&b->lock);
@@ -140,6 +143,8 @@ static void more_locked(struct pt_buffers *b)
 	if (b->made + 2 > b->max || posix_memalign(&slab, PT_MEMORY_HUGE, PT_MEMORY_HUGE))
 		return;
 	madvise(slab, PT_MEMORY_HUGE, MADV_HUGEPAGE);
+	if (b->watch.add)
+		b->watch.add(b->watch.ctx, slab, PT_MEMORY_HUGE);
 	b->slab[b->slab_count++] = slab;
 	b->free[b->free_count++] = slab;
 	b->free[b->free_count++] = (char *)slab + PT_BUFFER_BYTES;

@@ -31,7 +31,15 @@ const char *pt_memory_name(const struct pt_memory *m);                  /* "tmpf
 /* ---- reply buffers of PT_BUFFER_BYTES, page-aligned, from huge pages, kept for use again ---- */
 #define PT_BUFFER_BYTES ((uint64_t)1 << 20)
 
+/* What is told of their memory, as it comes and before it goes: a store may read into it faster then. */
+struct pt_buffers_watch {
+	void (*add)(void *ctx, void *addr, uint64_t len);
+	void (*remove)(void *ctx, void *addr);
+	void *ctx;
+};
+
 struct pt_buffers {
+	struct pt_buffers_watch watch;  /* set before the first get; add NULL: nobody */
 	pthread_mutex_t lock;           /* the rest */
 	uint32_t made, max, free_count, slab_count;
 	void **free;

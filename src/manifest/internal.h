@@ -16,6 +16,7 @@ struct pt_checked;                      /* checked.h: which chunks of pinned obj
 /* Windows of PT_WINDOW_BYTES, aligned to 4096, kept for reuse (window.c). */
 #define PT_WINDOW_KEPT 16
 struct pt_window_pool {
+	struct pt_data *data;
 	pthread_mutex_t lock;           /* free, free_count */
 	void *free[PT_WINDOW_KEPT];
 	uint32_t free_count;

@@ -108,7 +108,7 @@ int pt_repo_open(struct pt_store *store, const struct pt_repo_options *options, 
 		repo->options.orphan_grace_ns = ORPHAN_GRACE_NS;
 	pthread_mutex_init(&repo->id_lock, NULL);
 	pthread_mutex_init(&repo->group_lock, NULL);
-	pt_window_pool_init(&repo->windows);
+	pt_window_pool_init(&repo->windows, &store->data);
 	pt_pump_init(&repo->pump);
 	rc = pt_cache_create(&repo->cache);
 	if (!rc)

@@ -8,16 +8,23 @@
 
 #define WINDOW_ALIGN 4096
 
-void pt_window_pool_init(struct pt_window_pool *pool)
+void pt_window_pool_init(struct pt_window_pool *pool, struct pt_data *data)
 {
+	pool->data = data;
 	pthread_mutex_init(&pool->lock, NULL);
 	pool->free_count = 0;
+}
+
+static void window_free(struct pt_window_pool *pool, void *window)
+{
+	pt_data_buffer_unregister(pool->data, window);
+	free(window);
 }
 
 void pt_window_pool_done(struct pt_window_pool *pool)
 {
 	while (pool->free_count)
-		free(pool->free[--pool->free_count]);
+		window_free(pool, pool->free[--pool->free_count]);
 	pthread_mutex_destroy(&pool->lock);
 }
 
@@ -36,7 +43,11 @@ void *pt_window_get(struct pt_window_pool *pool)
 	if (!probe)
 		return NULL;
 	free(probe);
-	return posix_memalign(&window, WINDOW_ALIGN, PT_WINDOW_BYTES) ? NULL : window;
+	if (posix_memalign(&window, WINDOW_ALIGN, PT_WINDOW_BYTES))
+		return NULL;
+	/* Unregistered it is only slower. */
+	(void)pt_data_buffer_register(pool->data, window, PT_WINDOW_BYTES);
+	return window;
 }
 
 void pt_window_put(struct pt_window_pool *pool, void *window)
@@ -49,5 +60,6 @@ void pt_window_put(struct pt_window_pool *pool, void *window)
 		window = NULL;
 	}
 	pthread_mutex_unlock(&pool->lock);
-	free(window);
+	if (window)
+		window_free(pool, window);
 }

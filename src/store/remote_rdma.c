@@ -233,24 +233,41 @@ static int connected(struct pt_remote_rdma *p)
 	return 0;
 }
 
+static bool holds(const uint8_t *addr, uint64_t bytes, const void *buf, uint64_t len)
+{
+	return (const uint8_t *)buf >= addr && len <= bytes && (uint64_t)((const uint8_t *)buf - addr) <= bytes - len;
+}
+
+/* The region that was found last, for the many ranges of one read. Its memory is the caller's of the read, so it stays registered. */
+struct found {
+	const uint8_t *addr;
+	uint64_t len;
+	uint32_t key;
+};
+
 /* The key of the registered region that holds these bytes; 0: none does. */
-static uint32_t key_of(struct pt_remote_rdma *p, const void *buf, uint64_t len)
+static uint32_t key_of(struct pt_remote_rdma *p, const void *buf, uint64_t len, struct found *found)
 {
 	const struct region *region;
-	uint32_t key = 0;
 
+	if (found->key && holds(found->addr, found->len, buf, len))
+		return found->key;
+	found->key = 0;
 	pthread_mutex_lock(&p->lock);
 	LIST_FOREACH(region, &p->regions, link)
-		if ((const uint8_t *)buf >= region->addr && len <= region->len && (uint64_t)((const uint8_t *)buf - region->addr) <= region->len - len)
-			key = region->key;
+		if (region->key && holds(region->addr, region->len, buf, len)) {
+			*found = (struct found){ region->addr, region->len, region->key };
+			break;
+		}
 	pthread_mutex_unlock(&p->lock);
-	return key;
+	return found->key;
 }
 
 /* ---- reads ---- */
 
 static int prepare(struct pt_remote_rdma *p, const struct read *rd, int64_t *ret_until_ns)
 {
+	struct found found = { .key = 0 };
 	struct place *place = NULL;
 	int64_t until = INT64_MAX;
 	int rc;
@@ -275,7 +292,7 @@ static int prepare(struct pt_remote_rdma *p, const struct read *rd, int64_t *ret
 		if (r->len > place->bytes || r->off > place->bytes - r->len || place->off > pt_rdma_span(p->rdma) ||
 		    place->bytes > pt_rdma_span(p->rdma) - place->off)
 			return pt_fail(EIO, "bytes beyond the end of an object");
-		p->ranges[i] = (struct pt_rdma_range){ place->off + r->off, r->len, r->buf, r->len ? key_of(p, r->buf, r->len) : 0 };
+		p->ranges[i] = (struct pt_rdma_range){ place->off + r->off, r->len, r->buf, r->len ? key_of(p, r->buf, r->len, &found) : 0 };
 	}
 	*ret_until_ns = until;
 	return 0;
@@ -309,10 +326,11 @@ static int read_now(struct pt_remote_rdma *p, const struct read *rd)
 static int write_now(struct pt_remote_rdma *p, struct pt_remote_put *const *puts, uint32_t count)
 {
 	struct pt_rdma_put rdma[PUTS_MAX];
+	struct found found = { .key = 0 };
 	int rc = connected(p);
 
 	for (uint32_t i = 0; rc == 0 && i < count; i++) {
-		rdma[i] = (struct pt_rdma_put){ puts[i]->buf, puts[i]->len, key_of(p, puts[i]->buf, puts[i]->len), puts[i]->addr, puts[i]->key };
+		rdma[i] = (struct pt_rdma_put){ puts[i]->buf, puts[i]->len, key_of(p, puts[i]->buf, puts[i]->len, &found), puts[i]->addr, puts[i]->key };
 		if (!rdma[i].key || puts[i]->connection != p->connection)
 			rc = pt_fail(ENOTCONN, "the RDMA connection that a window was given on is no more");
 	}

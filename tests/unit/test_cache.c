@@ -317,6 +317,52 @@ static uint64_t read_ahead(struct pt_ahead *a, uint64_t off, uint64_t len, uint6
 	return 1;
 }
 
+struct watched {
+	uint8_t *addr[8];
+	uint64_t added, removed;
+};
+
+static void watch_add(void *ctx, void *addr, uint64_t len)
+{
+	struct watched *w = ctx;
+
+	ck_assert_uint_eq(len, PT_MEMORY_HUGE);
+	w->addr[w->added++] = addr;
+}
+
+static void watch_remove(void *ctx, void *addr)
+{
+	struct watched *w = ctx;
+	bool known = false;
+
+	for (uint64_t i = 0; i < w->added; i++)
+		known = known || w->addr[i] == addr;
+	ck_assert(known);
+	w->removed++;
+}
+
+START_TEST(buffers_are_told_of_as_long_as_they_are_there)
+{
+	struct watched w = { .added = 0 };
+	struct pt_buffers buffers;
+	uint8_t *b[4];
+
+	ck_assert_int_eq(pt_buffers_init(&buffers, 4), 0);
+	buffers.watch = (struct pt_buffers_watch){ watch_add, watch_remove, &w };
+	for (int i = 0; i < 4; i++) {
+		b[i] = pt_buffers_get(&buffers);
+		ck_assert_ptr_nonnull(b[i]);
+		ck_assert(b[i] >= w.addr[w.added - 1] && b[i] + PT_BUFFER_BYTES <= w.addr[w.added - 1] + PT_MEMORY_HUGE);
+	}
+	ck_assert_uint_eq(w.added, 2);
+	for (int i = 0; i < 4; i++)
+		pt_buffers_put(&buffers, b[i]);
+	ck_assert_uint_eq(w.removed, 0);
+	pt_buffers_done(&buffers);
+	ck_assert_uint_eq(w.removed, 2);
+}
+END_TEST
+
 START_TEST(a_sequential_reader_finds_its_bytes_fetched)
 {
 	static const uint64_t steps[] = { MIB, 100000, 4096 };
@@ -520,6 +566,7 @@ int main(void)
 	tcase_add_test(tc, a_failed_filling_sends_readers_to_the_source);
 	tcase_add_test(tc, many_readers_of_a_file_being_filled_see_its_bytes);
 	tcase_add_test(tc, a_cache_of_no_size_is_none);
+	tcase_add_test(tc, buffers_are_told_of_as_long_as_they_are_there);
 	tcase_add_loop_test(tc, a_sequential_reader_finds_its_bytes_fetched, 0, 3);
 	tcase_add_test(tc, windows_end_where_the_source_wants_them_to);
 	tcase_add_test(tc, a_jumping_reader_reads_for_itself_and_leaves_no_buffer_taken);

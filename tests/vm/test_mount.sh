@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Claim: a daemon at 10.77.0.1 and a mount that comes from 10.77.0.2 do the main job over RDMA, with numpy as client:
-# four writers that hold the whole tensor, readers in other layouts. Run by tests/vm/suite.
+# four writers that hold the whole tensor, readers in other layouts; bytes go by RDMA both ways, and land where they are wanted. Run by tests/vm/suite.
 set -eu
 build=${PTIO_BUILD:-.}
 python=${PTIO_PYTHON:-python3}
@@ -24,17 +24,27 @@ done
 import os, sys
 import numpy as np
 mnt = sys.argv[1]
+
+def metric(name):
+    with open(mnt + "/.ptio/metrics") as f:
+        return next(int(l.split()[1]) for l in f if l.startswith(f"ptio_{name} "))
+
 w = np.arange(1024 * 1024, dtype=np.float32).reshape(1024, 1024)
 os.makedirs(mnt + "/m/w")
 for rank in range(4):
     np.save("/tmp/w.npy", w)
     with open("/tmp/w.npy", "rb") as src, open(f"{mnt}/m/w/writer={rank}of4,dim=0/full", "wb") as dst:
         dst.write(src.read())
+# Each part is a MiB and its header: whole windows go by RDMA, the short end by message.
+assert metric("rdma_written_bytes_total") == 4 << 20, metric("rdma_written_bytes_total")
+assert metric("rdma_write_fallbacks_total") == 0
+assert (np.load(mnt + "/m/w/full.npy") == w).all()
+assert metric("rdma_read_bytes_total") >= w.nbytes, metric("rdma_read_bytes_total")
+assert metric("rdma_bounced_bytes_total") == 0, metric("rdma_bounced_bytes_total")
 for rank in range(3):
     got = np.load(f"{mnt}/m/w/tp={rank}of3,dim=1/shard.npy")
     lo, hi = 1024 * rank // 3, 1024 * (rank + 1) // 3
     assert got.shape == (1024, hi - lo) and (got == w[:, lo:hi]).all(), rank
-assert (np.load(mnt + "/m/w/full.npy") == w).all()
 print("numpy wrote 4 parts and read 3 shards and the whole")
 P
 loads=$("$python" -c 'import urllib.request; t = urllib.request.urlopen("http://127.0.0.1:7847/metrics").read().decode()
