@@ -371,14 +371,20 @@ static void put_entry(struct pt_group *g, const struct pt_node *n, uint64_t vers
 	compare(g, &key, version);
 }
 
-static void put_times(struct pt_group *g, uint64_t node)
+static void put_now(struct pt_group *g, const struct pt_rkey *key)
 {
 	size_t at = g->bytes.len;
-	struct pt_rkey key;
 
 	pt_record_times_encode(pt_time_now_ns(), &g->bytes);
+	put(g, key, at);
+}
+
+static void put_times(struct pt_group *g, uint64_t node)
+{
+	struct pt_rkey key;
+
 	pt_rkey_times(&key, node);
-	put(g, &key, at);
+	put_now(g, &key);
 }
 
 static int put_node(struct pt_group *g, const struct pt_node *n)
@@ -505,6 +511,8 @@ static int put_file(struct pt_group *g, struct pt_group_file *f)
 	if (!was_container)
 		put_entry(g, n, version);
 	put_blob(g, &f->blob, f->blob_bytes, 0);
+	pt_rkey_models(&key, g->dir_node);
+	put_now(g, &key);
 	return put_node(g, n);
 }
 
