@@ -521,7 +521,10 @@ int pt_fs_file_publish(struct pt_fs *fs, struct pt_fs_inode *inode, uint64_t par
 	rc = pt_fs_file_reload_locked(fs, inode);
 	if (rc < 0)
 		goto out;
-	if (f->stream || f->fresh)
+	/* A tensor file that is all here becomes one now, so that its object can be referred to. */
+	if (f->stream && f->dirty)
+		rc = pt_fs_stream_seal_locked(fs, inode);
+	if (rc >= 0 && (f->stream || f->fresh))
 		rc = pt_fs_file_spool_locked(fs, f, false);
 	if (rc < 0)
 		goto out;

@@ -42,9 +42,21 @@ static int feed(void *ctx, const void *data, uint64_t len)
 	return pt_upload_feed(ctx, data, len);
 }
 
+/* Not where the name asks for bare bytes, which a file around a tensor is not; a tensor object's header has a say in where its tensor belongs. */
+static bool can_be_referred_to(struct pt_fs *fs, const char *name, const struct pt_container *c)
+{
+	struct pt_path_name n;
+
+	if (c->format == PT_FORMAT_OBJ || pt_path_classify(name, &n) < 0)
+		return false;
+	return (n.format == PT_FORMAT_COUNT ? fs->options->bare : n.format) != PT_FORMAT_BIN;
+}
+
 int pt_fs_upload_source(struct pt_fs *fs, uint64_t node, const char *dir, const char *name, const struct pt_fs_source *source,
 			struct pt_upload **ret_upload)
 {
+	struct pt_parse_tensor t;
+	struct pt_object object;
 	struct pt_upload *u;
 	struct pt_published p;
 	int rc;
@@ -52,7 +64,9 @@ int pt_fs_upload_source(struct pt_fs *fs, uint64_t node, const char *dir, const 
 	rc = pt_fs_upload_open(fs, node, dir, name, NULL, source, &u);
 	if (rc < 0)
 		return rc;
-	if (source->fd >= 0)
+	if (source->fd < 0 && source->container && can_be_referred_to(fs, name, source->container) && pt_container_single(source->container, &t, &object))
+		rc = pt_upload_refer(u, t.dtype, &t.shape, &object);
+	else if (source->fd >= 0)
 		rc = pt_fs_spool_each(source->fd, source->size, feed, u);
 	else if (source->container)
 		rc = pt_fs_container_each(source->container, feed, u);

@@ -3,7 +3,7 @@
  * The batch of a part that completes nothing: node and set as read; the set, the part's object and hashes, garbage if it replaces a part.
  * The batch of one that does: node, manifest and set as read; the manifest, the node with the next revision number, the set's end, the part's object and
  * hashes, garbage for the superseded manifest's objects. At most 13 operations, whatever the set's size.
- * Object references: a sealed part's blob has one, held by its set, which passes it on to the manifest, and that to a garbage record.
+ * Object references: a sealed part's blob has one (a shared one is read, compared, and gets one more), held by its set, which passes it on to the manifest, and that to a garbage record.
  * Other pending sets of the same (node, scope) stay as they are; they expire if nobody completes them. */
 #include <errno.h>
 #include <inttypes.h>
@@ -99,19 +99,35 @@ fail:
 	return rc;
 }
 
-static void add_object(struct commit *c)
+static int add_object(struct commit *c)
 {
 	const struct pt_object *o = &c->part->object;
 	struct pt_blob_rec rec = { .kind = o->blob.kind, .refs = 1, .bytes = o->payload_off + o->bytes, .payload_off = o->payload_off };
+	uint64_t version = 0;
 	struct pt_rkey key;
+	int rc;
 
+	if (c->part->shared) {
+		rc = pt_rec_blob(c->repo, &o->blob.id, &rec, &version);
+		if (rc < 0)
+			return rc;
+		if (!version)
+			return pt_fail(ESTALE, "the file has been replaced meanwhile");
+		if (rec.refs == UINT32_MAX)
+			return pt_fail(EMLINK, "the object has too many references");
+		rec.refs++;
+	}
+	pt_buf_reset(&c->blob_value);
 	pt_record_blob_encode(&rec, &c->blob_value);
 	pt_rkey_blob(&key, &o->blob.id);
-	pt_batch_compare(&c->batch, &key, 0);
+	pt_batch_compare(&c->batch, &key, version);
 	pt_batch_put(&c->batch, &key, &c->blob_value);
+	if (c->part->shared)
+		return 0;
 	pt_record_hashes_encode(&c->part->chunk_hashes, &c->hashes_value);
 	pt_rkey_hashes(&key, &o->blob.id);
 	pt_batch_put(&c->batch, &key, &c->hashes_value);
+	return 0;
 }
 
 static int add_pending(struct commit *c)
@@ -199,7 +215,9 @@ static int commit_once(struct commit *c, uint64_t node, bool put, struct pt_publ
 	rc = c->set->object_count == (uint32_t)c->set->set_size ? add_revision(c) : add_pending(c);
 	if (rc < 0)
 		return rc;
-	add_object(c);
+	rc = add_object(c);
+	if (rc < 0)
+		return rc;
 	pt_node_changed(&c->batch, node, &c->times_value);
 	rc = pt_batch_garbage(&c->batch, &c->garbage);
 	if (!rc)

@@ -449,6 +449,6 @@ void pt_object_discard(struct pt_repo *repo, struct pt_part *part)
 {
 	if (pt_id_is_zero(&part->object.blob.id))
 		return;
-	pt_blob_give_up(repo, &part->object.blob, true);
+	pt_blob_give_up(repo, &part->object.blob, !part->shared);
 	pt_part_done(part);
 }

@@ -106,6 +106,7 @@ struct pt_part {                        /* one sealed upload, ready to be publis
 	struct pt_layout scope_axes;
 	uint32_t mode, uid, gid;
 	int64_t mtime_ns;               /* 0: now */
+	bool shared;                    /* something in the index refers to the object already, and goes on doing so; chunk_hashes is empty */
 };
 
 struct pt_published {
@@ -118,7 +119,8 @@ void pt_part_done(struct pt_part *part);
  * Set identity: (node, scope, written, size, dim, dtype, step, split, global shape - without the split extent for TP_SHARD). A part of a rank already pending
  * replaces it. Sets of one commit at once. put: -EEXIST when (node, scope) has a revision already (pending siblings never matter).
  * TP shards whose other dims, or whose dtypes, disagree never mix: they are different sets. An unset split counts as balanced; for TP shards the
- * rule that their extents follow is found out. On success *part is emptied. -EINVAL: the part makes no sense, or the set cannot be one tensor;
+ * rule that their extents follow is found out. On success *part is emptied. A shared object gets one more
+ * reference, and nothing of it is written. -EINVAL: the part makes no sense, or the set cannot be one tensor;
  * -ENOENT, -ENOTDIR: the node; -EBUSY: races without end. -EIO: nobody can tell whether it was done; *part is emptied then, too: only the collector, which looks,
  * may remove its blob. */
 int pt_commit_part(struct pt_repo *repo, uint64_t node, struct pt_part *part, bool put, struct pt_published *ret_published);

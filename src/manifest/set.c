@@ -77,7 +77,7 @@ static int check_box(struct pt_part *part)
 		return rc;
 	if (bytes != o->bytes)
 		return pt_fail(EINVAL, "the part holds %" PRIu64 " bytes, but its box %" PRIu64, o->bytes, bytes);
-	if (part->chunk_hashes.len != (o->bytes + PT_HASH_CHUNK - 1) / PT_HASH_CHUNK * 8)
+	if (!part->shared && part->chunk_hashes.len != (o->bytes + PT_HASH_CHUNK - 1) / PT_HASH_CHUNK * 8)
 		return pt_fail(EINVAL, "the part's checksums do not fit its %" PRIu64 " bytes", o->bytes);
 	if (o->payload_off % 4096 || pt_id_is_zero(&o->blob.id) || o->axis_count > PT_AXIS_KINDS)
 		return pt_fail(EINVAL, "the part is not a sealed object");

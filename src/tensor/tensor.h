@@ -117,6 +117,9 @@ int pt_upload_feed(struct pt_upload *u, const void *data, uint64_t len);
 /* Or a tensor without a file around it: dtype and shape, then its row-major bytes. */
 int pt_upload_begin_tensor(struct pt_upload *u, enum pt_dtype dtype, const struct pt_shape *shape);
 int pt_upload_feed_tensor(struct pt_upload *u, const void *data, uint64_t len);
+/* Or no bytes at all: the tensor is the whole payload of an object that the index refers to and the caller pins. Publication refers to it, too. -EXDEV: only a slice
+ * of it is stored here, so it has to be copied. */
+int pt_upload_refer(struct pt_upload *u, enum pt_dtype dtype, const struct pt_shape *shape, const struct pt_object *object);
 uint64_t pt_upload_fed(const struct pt_upload *u);
 bool pt_upload_complete(const struct pt_upload *u);
 /* Publishes once complete; later calls return the same. Incomplete: -EIO, the sentence says what is missing. */

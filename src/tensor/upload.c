@@ -317,6 +317,20 @@ int pt_upload_feed_tensor(struct pt_upload *u, const void *data, uint64_t len)
 	return rc < 0 ? fail_for_good(u, rc) : 0;
 }
 
+int pt_upload_refer(struct pt_upload *u, enum pt_dtype dtype, const struct pt_shape *shape, const struct pt_object *object)
+{
+	int rc;
+
+	if (u->state == UPLOAD_FAILED)
+		return failed_before(u);
+	if (u->state != UPLOAD_OPEN || u->parser)
+		return pt_fail(EINVAL, "the upload has begun already");
+	rc = pt_upload_begin_stored(u, dtype, shape, object);
+	if (!rc)
+		rc = pt_upload_seal(u);
+	return rc < 0 ? fail_for_good(u, rc) : 0;
+}
+
 uint64_t pt_upload_fed(const struct pt_upload *u)
 {
 	return u->parser ? pt_parser_fed(u->parser) : u->slice.pos;

@@ -110,12 +110,23 @@ static int slice_out(void *ctx, const void *data, uint64_t len)
 	return pt_object_writer_append(u->writer, data, len);
 }
 
+/* In the order of the request. */
+static uint32_t object_axes(const struct pt_upload *u, struct pt_axis axes[PT_AXIS_KINDS])
+{
+	uint32_t i;
+
+	memcpy(axes, u->req.axis_count ? u->req.axis : u->req.layout.axis, PT_AXIS_KINDS * sizeof(*axes));
+	for (i = 0; i < u->req.layout.axis_count; i++)
+		if (axes[i].kind == PT_AXIS_TP && u->dim_defaulted)
+			axes[i].dim = -1;
+	return u->req.layout.axis_count;
+}
+
 static int writer_create(struct pt_upload *u, enum pt_dtype dtype, const struct target *t)
 {
 	struct pt_object_spec spec = { .dtype = dtype, .written = u->written, .part = u->cut, .step = u->req.step };
 	struct pt_axis axes[PT_AXIS_KINDS];
 	char key[PT_KEY_MAX + 1];
-	uint32_t i;
 	int rc;
 
 	rc = u->options.new_key ? 0 : pt_node_key(u->repo, u->node, key);
@@ -127,21 +138,16 @@ static int writer_create(struct pt_upload *u, enum pt_dtype dtype, const struct 
 		spec.global = &t->global;
 		spec.box = &t->box;
 	}
-	spec.axis_count = u->req.layout.axis_count;
-	memcpy(axes, u->req.axis_count ? u->req.axis : u->req.layout.axis, sizeof(axes));
-	for (i = 0; i < spec.axis_count; i++)
-		if (axes[i].kind == PT_AXIS_TP && u->dim_defaulted)
-			axes[i].dim = -1;
+	spec.axis_count = object_axes(u, axes);
 	spec.axes = axes;
 	return pt_object_writer_create(u->repo, &spec, &u->writer);
 }
 
-int pt_upload_begin(struct pt_upload *u, enum pt_dtype dtype, const struct pt_shape *shape, const struct pt_obj *obj)
+static int target_decide(struct pt_upload *u, enum pt_dtype dtype, const struct pt_shape *shape, const struct pt_obj *obj, struct target *t)
 {
-	struct target t = { .box_known = false };
 	struct pt_layout have = { 0 };
 	uint64_t bytes;
-	int rc = 0;
+	int rc;
 
 	rc = pt_shape_bytes(shape, dtype, &bytes);
 	if (!rc && obj)
@@ -149,23 +155,62 @@ int pt_upload_begin(struct pt_upload *u, enum pt_dtype dtype, const struct pt_sh
 	if (rc)
 		return rc;
 	if (obj && have.axis_count)
-		rc = target_of_shard(u, obj, &have, &t);
-	else if (u->object_only)
-		rc = pt_fail(EINVAL, "writer=.../shard takes only a tensor object (.obj) that is this slice; write the full tensor to writer=%dof%d,dim=%d/full",
-			     (int)u->cut.rank, (int)u->cut.size, (int)u->cut.dim);
-	else
-		rc = target_of_tensor(u, dtype, shape, &t);
+		return target_of_shard(u, obj, &have, t);
+	if (u->object_only)
+		return pt_fail(EINVAL, "writer=.../shard takes only a tensor object (.obj) that is this slice; write the full tensor to writer=%dof%d,dim=%d/full",
+			       (int)u->cut.rank, (int)u->cut.size, (int)u->cut.dim);
+	return target_of_tensor(u, dtype, shape, t);
+}
+
+static void part_begin(struct pt_upload *u, enum pt_dtype dtype, const struct target *t)
+{
+	u->part.dtype = dtype;
+	u->part.shape = t->global;
+	u->part.written = u->written;
+	u->part.split = u->split;
+	u->state = UPLOAD_BEGUN;
+}
+
+int pt_upload_begin(struct pt_upload *u, enum pt_dtype dtype, const struct pt_shape *shape, const struct pt_obj *obj)
+{
+	struct target t = { .box_known = false };
+	int rc;
+
+	rc = target_decide(u, dtype, shape, obj, &t);
 	if (!rc)
 		rc = pt_slice_init(&u->slice, shape, dtype, &t.own, slice_out, u);
 	if (!rc)
 		rc = writer_create(u, dtype, &t);
 	if (rc)
 		return rc;
-	u->part.dtype = dtype;
-	u->part.shape = t.global;
-	u->part.written = u->written;
-	u->part.split = u->split;
-	u->state = UPLOAD_BEGUN;
+	part_begin(u, dtype, &t);
+	return 0;
+}
+
+int pt_upload_begin_stored(struct pt_upload *u, enum pt_dtype dtype, const struct pt_shape *shape, const struct pt_object *object)
+{
+	struct target t = { .box_known = false };
+	struct pt_object *o = &u->part.object;
+	struct pt_box whole;
+	int rc;
+
+	rc = target_decide(u, dtype, shape, NULL, &t);
+	if (rc)
+		return rc;
+	pt_shape_box(shape, &whole);
+	if (!pt_box_equal(&t.own, &whole))
+		return pt_fail(EXDEV, "only a slice of the file's tensor is stored here, so it is not moved but copied: cp does, and mv");
+	rc = pt_data_pin(&pt_repo_store(u->repo)->data, &object->blob, 1);
+	if (rc < 0)
+		return rc;
+	*o = *object;
+	o->part = u->cut;
+	o->axis_count = object_axes(u, o->axis);
+	o->hidden = false;
+	if (t.box_known)
+		o->box = t.box;
+	u->part.shared = true;
+	part_begin(u, dtype, &t);
 	return 0;
 }
 
@@ -174,13 +219,15 @@ int pt_upload_seal(struct pt_upload *u)
 	struct pt_object_writer *w = u->writer;
 	int rc;
 
-	rc = pt_slice_flush(&u->slice);
-	if (rc)
-		return rc;
-	u->writer = NULL;
-	rc = pt_object_writer_seal(w, &u->part);
-	if (rc < 0)
-		return rc;
+	if (!u->part.shared) {
+		rc = pt_slice_flush(&u->slice);
+		if (rc)
+			return rc;
+		u->writer = NULL;
+		rc = pt_object_writer_seal(w, &u->part);
+		if (rc < 0)
+			return rc;
+	}
 	memcpy(u->part.step, u->req.step, sizeof(u->part.step));
 	memcpy(u->part.scope, u->scope, sizeof(u->part.scope));
 	u->part.scope_axes = u->scope_axes;

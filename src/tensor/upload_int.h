@@ -45,6 +45,8 @@ struct pt_upload {
 
 /* Decides what is stored for a tensor of the file (obj: its tensor object header, or NULL), and starts its object. */
 int pt_upload_begin(struct pt_upload *u, enum pt_dtype dtype, const struct pt_shape *shape, const struct pt_obj *obj);
+/* The same, of an object that is there: its box, axes and place in the set, in u->part. -EXDEV: it is not all of the object. */
+int pt_upload_begin_stored(struct pt_upload *u, enum pt_dtype dtype, const struct pt_shape *shape, const struct pt_object *object);
 /* All bytes are in: seals the object. */
 int pt_upload_seal(struct pt_upload *u);
 

@@ -148,6 +148,16 @@ int pt_container_manifest(const struct pt_container *c, uint32_t i, struct pt_ma
 	return 0;
 }
 
+bool pt_container_single(const struct pt_container *c, struct pt_parse_tensor *ret_t, struct pt_object *ret_object)
+{
+	if (c->bundle || c->tensor_count != 1 || c->object_count != 1 || !c->tensors[0].whole)
+		return false;
+	memset(ret_object, 0, sizeof(*ret_object));
+	pt_container_tensor(c, 0, ret_t);
+	object_expand(&c->objects[0], ret_object);
+	return true;
+}
+
 /* First segment that ends after off. */
 static uint32_t segment_find(const struct pt_container *c, uint64_t off)
 {

@@ -75,6 +75,9 @@ void pt_container_tensor(const struct pt_container *c, uint32_t i, struct pt_par
 /* Tensor i as a manifest of its own for pt_view_of_*; *ret_strided: it lies strided in its object, as pt_container_tensor tells. */
 int pt_container_manifest(const struct pt_container *c, uint32_t i, struct pt_manifest **ret_m, bool *ret_strided);
 
+/* Its only tensor, if that is all of the only object: what can be referred to in place of the file. */
+bool pt_container_single(const struct pt_container *c, struct pt_parse_tensor *ret_t, struct pt_object *ret_object);
+
 /* ---- writing (container_write.c) ---- */
 struct pt_container_writer;
 
