@@ -1,7 +1,7 @@
 /* fs/file.c - ordinary files: one inode per node, mutable.
  *
  * A clean file is a sealed blob, or a container (container.c), read in place. The first change copies it to a spool that all openers of this mount share; flush, fsync and release
- * seal a dirty spool into a new blob. A file that was renamed onto a view lives on for its open handles; its attributes go to the publication. */
+ * seal a dirty spool into a new blob, under the inode's lock: stat does not wait for that, nor do reads keep others out. A file that was renamed onto a view lives on for its open handles; its attributes go to the publication. */
 #include "fs.h"
 #include "file_int.h"
 
@@ -28,26 +28,30 @@ int pt_fs_file_attach(struct pt_fs *fs, struct pt_fs_inode *inode)
 	struct pt_fs_file *f;
 
 	(void)fs;
+	if (__atomic_load_n(&inode->file, __ATOMIC_ACQUIRE))
+		return 0;
 	pthread_mutex_lock(&inode->lock);
-	if (!inode->file) {
+	f = inode->file;
+	if (!f) {
 		f = pt_calloc(1, sizeof(*f));
-		if (f)
+		if (f) {
 			f->spool = -1;
-		inode->file = f;
+			pthread_mutex_init(&f->shown_lock, NULL);
+			__atomic_store_n(&inode->file, f, __ATOMIC_RELEASE);
+		}
 	}
 	pthread_mutex_unlock(&inode->lock);
-	return inode->file ? 0 : pt_fail_nomem();
+	return f ? 0 : pt_fail_nomem();
 }
 
 static void unpin(struct pt_fs *fs, struct pt_fs_file *f)
 {
-	if (f->pinned)
-		pt_data_unpin(&fs->store->data, &f->blob, 1);
-	f->pinned = false;
 	if (f->container)
 		pt_container_release(f->container, f->held);
 	pt_container_unref(f->container);
 	f->container = NULL;
+	pt_fs_file_unpin(fs, f->pin);
+	f->pin = NULL;
 }
 
 void pt_fs_file_took_locked(struct pt_fs *fs, struct pt_fs_file *f, enum pt_node_kind kind, const struct pt_blob_ref *blob)
@@ -71,13 +75,14 @@ void pt_fs_file_done(struct pt_fs *fs, struct pt_fs_inode *inode)
 		close(f->spool);
 	pt_container_writer_free(f->stream);
 	pt_upload_free(f->upload);
+	pthread_mutex_destroy(&f->shown_lock);
 	free(f);
 	inode->file = NULL;
 }
 
 /* Takes what the node says now, unless this mount's spool is newer. A clean spool is kept for its openers as long as nobody else replaces what it
  * was sealed as. */
-static int refresh_locked(struct pt_fs *fs, struct pt_fs_inode *inode)
+int pt_fs_file_refresh_locked(struct pt_fs *fs, struct pt_fs_inode *inode)
 {
 	struct pt_fs_file *f = inode->file;
 	struct pt_node n;
@@ -120,17 +125,16 @@ int pt_fs_file_reload_locked(struct pt_fs *fs, struct pt_fs_inode *inode)
 	struct pt_node n = { .id = inode->node, .name = "the file" };
 	int rc, try;
 
-	rc = refresh_locked(fs, inode);
-	for (try = 0; rc == 0 && !f->pinned && !f->gone && !f->dirty && f->spool < 0 && !blob_none(&f->blob); try++) {
+	rc = pt_fs_file_refresh_locked(fs, inode);
+	for (try = 0; rc == 0 && !f->pin && !f->gone && !f->dirty && f->spool < 0 && !blob_none(&f->blob); try++) {
 		if (try == UPDATE_TRIES)
 			return pt_fail(EIO, "the file is being replaced without end: try again");
-		rc = pt_data_pin(&fs->store->data, &f->blob, 1);
+		rc = pt_fs_file_pin(fs, &f->blob, &f->pin);
 		if (rc < 0)
 			break;
-		f->pinned = true;
-		rc = refresh_locked(fs, inode);         /* unpins what was replaced */
+		rc = pt_fs_file_refresh_locked(fs, inode);         /* unpins what was replaced */
 	}
-	if (rc == 0 && f->pinned && f->kind == PT_NODE_CONTAINER && !f->container) {
+	if (rc == 0 && f->pin && f->kind == PT_NODE_CONTAINER && !f->container) {
 		n.kind = f->kind;
 		n.blob = f->blob;
 		rc = pt_models_container(fs->models, &n, &f->container);
@@ -223,7 +227,7 @@ int pt_fs_file_open(struct pt_fs *fs, struct pt_fs_inode *inode, bool writes, bo
 		*ret_keep = !f->changed && !truncate;
 		f->changed = false;
 	}
-	pthread_mutex_unlock(&inode->lock);
+	pt_fs_file_unlock(inode);
 	if (rc == 0)
 		atomic_fetch_add(&fs->counters.open_files, 1);
 	return rc;
@@ -234,8 +238,7 @@ static int append(void *ctx, const void *data, uint64_t len)
 	return pt_object_writer_append(ctx, data, len);
 }
 
-/* last: nobody will write more. */
-static int seal_locked(struct pt_fs *fs, struct pt_fs_inode *inode, bool last)
+static int seal_contents_locked(struct pt_fs *fs, struct pt_fs_inode *inode, bool last)
 {
 	struct pt_fs_file *f = inode->file;
 	struct pt_object_writer *w = NULL;
@@ -297,13 +300,26 @@ static int seal_locked(struct pt_fs *fs, struct pt_fs_inode *inode, bool last)
 	return 0;
 }
 
+/* last: nobody will write more. */
+static int seal_locked(struct pt_fs *fs, struct pt_fs_inode *inode, bool last)
+{
+	struct pt_fs_file *f = inode->file;
+	int rc;
+
+	pt_fs_file_show(f);
+	atomic_store(&f->sealing, true);
+	rc = seal_contents_locked(fs, inode, last);
+	atomic_store(&f->sealing, false);
+	return rc;
+}
+
 int pt_fs_file_seal(struct pt_fs *fs, struct pt_fs_inode *inode)
 {
 	int rc;
 
 	pthread_mutex_lock(&inode->lock);
 	rc = inode->file ? seal_locked(fs, inode, false) : 0;
-	pthread_mutex_unlock(&inode->lock);
+	pt_fs_file_unlock(inode);
 	return rc;
 }
 
@@ -334,43 +350,10 @@ void pt_fs_file_release(struct pt_fs *fs, struct pt_fs_inode *inode, bool writes
 	if (f->opens == 0 && rc < 0)
 		f->dirty = false;       /* told below; there is nobody left to write it again */
 	pt_fs_file_idle_locked(fs, f);
-	pthread_mutex_unlock(&inode->lock);
+	pt_fs_file_unlock(inode);
 	atomic_fetch_sub(&fs->counters.open_files, 1);
 	if (rc < 0)
 		pt_fs_errors_add(fs, rc, inode, NULL, "close");
-}
-
-int64_t pt_fs_file_read(struct pt_fs *fs, struct pt_fs_inode *inode, void *buf, uint64_t len, uint64_t off)
-{
-	struct pt_fs_file *f = inode->file;
-	struct pt_container *c = NULL;
-	struct pt_data_range r;
-	int64_t n = 0;
-	int rc = 0;
-
-	pthread_mutex_lock(&inode->lock);
-	if (f->stream)
-		rc = pt_fs_file_spool_locked(fs, f, false);
-	if (rc < 0) {
-		n = rc;
-	} else if (f->spool >= 0) {
-		n = pt_io_pread(f->spool, buf, len, off);
-	} else if (f->fresh) {
-		n = off < f->size ? (int64_t)(len < f->size - off ? len : f->size - off) : 0;
-		memset(buf, 0, (size_t)n);
-	} else if (f->container) {
-		c = pt_container_ref(f->container);
-	} else if (off < f->size && !blob_none(&f->blob)) {
-		r = (struct pt_data_range){ .blob = f->blob, .off = off, .len = len < f->size - off ? len : f->size - off, .buf = buf };
-		rc = pt_data_read(&fs->store->data, &r, 1);
-		n = rc < 0 ? rc : (int64_t)r.len;
-	}
-	pthread_mutex_unlock(&inode->lock);
-	/* Objects stay as long as the handle's pin of the container does. */
-	if (c)
-		n = pt_container_read(c, buf, len, off);
-	pt_container_unref(c);
-	return n;
 }
 
 int pt_fs_file_write(struct pt_fs *fs, struct pt_fs_inode *inode, const void *buf, uint64_t len, uint64_t off)
@@ -381,7 +364,7 @@ int pt_fs_file_write(struct pt_fs *fs, struct pt_fs_inode *inode, const void *bu
 	pthread_mutex_lock(&inode->lock);
 	rc = pt_fs_stream_write_locked(fs, inode, buf, len, off);
 	if (rc) {
-		pthread_mutex_unlock(&inode->lock);
+		pt_fs_file_unlock(inode);
 		return rc < 0 ? rc : 0;
 	}
 	rc = pt_fs_file_spool_locked(fs, f, false);
@@ -393,7 +376,7 @@ int pt_fs_file_write(struct pt_fs *fs, struct pt_fs_inode *inode, const void *bu
 		if (off + len > f->size)
 			f->size = off + len;
 	}
-	pthread_mutex_unlock(&inode->lock);
+	pt_fs_file_unlock(inode);
 	return rc;
 }
 
@@ -415,7 +398,7 @@ int pt_fs_file_truncate(struct pt_fs *fs, struct pt_fs_inode *inode, uint64_t si
 		f->dirty = false;
 	}
 	pt_fs_file_idle_locked(fs, f);
-	pthread_mutex_unlock(&inode->lock);
+	pt_fs_file_unlock(inode);
 	return rc;
 }
 
@@ -433,28 +416,7 @@ int pt_fs_file_fallocate(struct pt_fs *fs, struct pt_fs_inode *inode, int mode, 
 		if (!(mode & FALLOC_FL_KEEP_SIZE) && off + len > f->size)
 			f->size = off + len;
 	}
-	pthread_mutex_unlock(&inode->lock);
-	return rc;
-}
-
-int pt_fs_file_stat(struct pt_fs *fs, struct pt_fs_inode *inode, struct stat *st)
-{
-	struct pt_fs_file *f;
-	int rc;
-
-	rc = pt_fs_file_attach(fs, inode);
-	if (rc < 0)
-		return rc;
-	f = inode->file;
-	pthread_mutex_lock(&inode->lock);
-	rc = f->opens ? pt_fs_file_reload_locked(fs, inode) : refresh_locked(fs, inode);
-	st->st_size = (off_t)f->size;
-	st->st_mode = S_IFREG | f->mode;
-	st->st_uid = f->uid;
-	st->st_gid = f->gid;
-	st->st_mtim = pt_fs_time(f->mtime_ns);
-	st->st_nlink = f->gone ? 0 : 1;
-	pthread_mutex_unlock(&inode->lock);
+	pt_fs_file_unlock(inode);
 	return rc;
 }
 
@@ -469,7 +431,7 @@ int pt_fs_file_setattr(struct pt_fs *fs, struct pt_fs_inode *inode, const struct
 		return rc;
 	f = inode->file;
 	pthread_mutex_lock(&inode->lock);
-	rc = f->opens ? 0 : refresh_locked(fs, inode);
+	rc = f->opens ? 0 : pt_fs_file_refresh_locked(fs, inode);
 	if (rc < 0)
 		goto out;
 	if (to_set & FUSE_SET_ATTR_MODE)
@@ -501,7 +463,7 @@ int pt_fs_file_setattr(struct pt_fs *fs, struct pt_fs_inode *inode, const struct
 	if (rc == -ENOENT && f->opens)
 		rc = 0;
 out:
-	pthread_mutex_unlock(&inode->lock);
+	pt_fs_file_unlock(inode);
 	return rc;
 }
 
@@ -545,6 +507,6 @@ int pt_fs_file_publish(struct pt_fs *fs, struct pt_fs_inode *inode, uint64_t par
 	f->upload = u;
 out:
 	pt_fs_file_idle_locked(fs, f);
-	pthread_mutex_unlock(&inode->lock);
+	pt_fs_file_unlock(inode);
 	return rc;
 }

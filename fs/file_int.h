@@ -15,23 +15,46 @@ struct pt_fs_file {
 	struct pt_container_writer *stream;     /* bytes come in order, and look like a tensor file */
 	int spool;                      /* -1: none */
 	bool dirty;
+	atomic_bool sealing;            /* the lock is held to seal */
 	enum pt_node_kind kind;
 	struct pt_blob_ref blob;        /* zero id: empty */
 	struct pt_container *container; /* of blob, once pinned */
 	uint32_t held;                  /* objects of the container, for its release */
-	bool pinned;
+	struct pt_fs_file_pin *pin;     /* of blob; reads in progress hold it, too */
 	uint64_t size;
 	uint32_t mode, uid, gid;
 	int64_t mtime_ns;
+	pthread_mutex_t shown_lock;     /* shown; a leaf */
+	struct pt_fs_file_shown {       /* what stat tells while the inode's lock is held for long, by a seal: as it was when that began */
+		bool gone;
+		uint64_t size;
+		uint32_t mode, uid, gid;
+		int64_t mtime_ns;
+	} shown;
+};
+
+struct pt_fs_file_pin {
+	atomic_uint refs;
+	struct pt_blob_ref blob;
 };
 
 /* ---- file.c ---- */
+/* Takes what the node says now, unless this mount's spool is newer. -ESTALE: it is gone, and not open. */
+int pt_fs_file_refresh_locked(struct pt_fs *fs, struct pt_fs_inode *inode);
 int pt_fs_file_spool_locked(struct pt_fs *fs, struct pt_fs_file *f, bool empty);        /* contents go to the spool, whatever they were */
 /* Takes what the node says now (unless dirty), and pins it. */
 int pt_fs_file_reload_locked(struct pt_fs *fs, struct pt_fs_inode *inode);
 void pt_fs_file_idle_locked(struct pt_fs *fs, struct pt_fs_file *f);    /* lets go of what nobody has open */
 /* The node has been given this blob. */
 void pt_fs_file_took_locked(struct pt_fs *fs, struct pt_fs_file *f, enum pt_node_kind kind, const struct pt_blob_ref *blob);
+
+/* ---- file_read.c ---- */
+void pt_fs_file_show(struct pt_fs_file *f);                             /* locked: stat tells this from now on */
+void pt_fs_file_unlock(struct pt_fs_inode *inode);                      /* the inode's lock; what has changed is shown */
+/* Takes the inode's lock; false, without it: a seal has it, perhaps for long. */
+bool pt_fs_file_lock_unless_sealed(struct pt_fs_inode *inode);
+int pt_fs_file_pin(struct pt_fs *fs, const struct pt_blob_ref *blob, struct pt_fs_file_pin **ret_pin);
+void pt_fs_file_unpin(struct pt_fs *fs, struct pt_fs_file_pin *pin);    /* one reference; NULL is fine */
 
 /* ---- container.c; all under the inode's lock ---- */
 /* Takes a write that begins or goes on with a stream. 1: taken, 0: it has to go to the spool. */

@@ -11,6 +11,7 @@ fs_ptiofs_SOURCES = \
 	fs/errors.c \
 	fs/file.c \
 	fs/file_int.h \
+	fs/file_read.c \
 	fs/fs.h \
 	fs/gc.c \
 	fs/inode.c \

@@ -142,7 +142,7 @@ int pt_fs_shards_renamed(struct pt_fs *fs, const struct pt_fs_inode *dir, const 
 			lost = i->file->gone;
 			pt_fs_file_idle_locked(fs, i->file);
 		}
-		pthread_mutex_unlock(&i->lock);
+		pt_fs_file_unlock(i);
 	}
 	pt_fs_inode_unref(fs, i);
 	if (rc >= 0 || lost)

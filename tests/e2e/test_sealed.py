@@ -1,4 +1,4 @@
-"""Containers under their own name: readers of a large one are served as those of views are, and writers see an ordinary file."""
+"""Containers under their own name: readers of a large one are served as those of views are, and writers see an ordinary file. Sealing ordinary files."""
 import json
 import mmap
 import os
@@ -198,3 +198,52 @@ def test_readers_and_writers_at_once(model, mnt):
     stop.set()
     [t.join() for t in threads]
     assert not failed
+
+
+def test_stat_does_not_wait_while_a_file_is_sealed(mounts, monkeypatch):
+    monkeypatch.setenv("PTIO_FAULTS", "data.seal:delay_ms=4000")
+    mnt = mounts()
+    (mnt / "d").mkdir()
+    path = mnt / "d/notes.txt"
+    f = open(path, "wb", buffering=0)
+    f.write(b"x" * 5000)
+    closed = threading.Event()
+
+    def close():
+        f.close()
+        closed.set()
+
+    thread = threading.Thread(target=close)
+    thread.start()
+    count = 0
+    while not closed.is_set():
+        assert os.stat(path).st_size == 5000 and [e.stat().st_size for e in os.scandir(mnt / "d")] == [5000]
+        count += 1
+    thread.join()
+    assert count >= 100                 # had one waited for the seal, it would have been the last
+    assert path.read_bytes() == b"x" * 5000
+
+
+def test_readers_share_an_ordinary_file_with_its_writer(mnt):
+    (mnt / "d").mkdir()
+    path = mnt / "d/log"
+    done, failed = threading.Event(), []
+
+    def read():
+        while not done.is_set():
+            with open(path, "rb", buffering=0) as r:
+                got = r.read(4 * MIB)
+                if got.strip(b"abc") or not os.fstat(r.fileno()).st_size:
+                    failed.append(got[:10])
+
+    with open(path, "w+b", buffering=0) as f:
+        f.write(b"a" * 1000)
+        threads = [threading.Thread(target=read) for _ in range(3)]
+        [t.start() for t in threads]
+        for i in range(60):
+            f.write(b"abc"[i % 3:][:1] * 20000)
+            os.fsync(f.fileno())
+        done.set()
+        [t.join() for t in threads]
+    assert not failed
+    assert len(path.read_bytes()) == 1000 + 60 * 20000
