@@ -43,7 +43,7 @@ struct upload {
 	uint32_t busy;
 	int rc;                                 /* the first failure of what was on its way */
 	char sentence[512];
-	enum { WRITING, SEALING, ABORTING } ending;     /* what comes when busy is 0 */
+	bool sealing;                           /* when busy is 0 */
 	uint64_t seal_bytes;
 	struct pt_done *seal_done;
 };
@@ -226,15 +226,11 @@ static void abort_send(struct upload *u)
 }
 
 /* Nothing of it is on its way. */
-static void end_now(struct upload *u)
+static void seal_now(struct upload *u)
 {
 	struct pt_done *done = u->seal_done;
 	int rc;
 
-	if (u->ending == ABORTING) {
-		abort_send(u);
-		return;
-	}
 	if (!u->rc) {
 		seal_send(u, u->seal_bytes, done);
 		return;
@@ -244,35 +240,37 @@ static void end_now(struct upload *u)
 	pt_done_call(done, pt_fail_negative(rc));
 }
 
-static void end_when_idle(struct upload *u, int ending, uint64_t bytes, struct pt_done *done)
+void pt_remote_seal(void *h, void *blob, uint64_t bytes, struct pt_done *done)
 {
-	struct pt_remote_stage *st = u->remote->stage;
+	struct pt_remote_stage *st = ((struct pt_remote *)h)->stage;
+	struct upload *u = blob;
 	bool idle = true;
 
 	u->seal_bytes = bytes;
 	u->seal_done = done;
 	if (st) {
 		pthread_mutex_lock(&st->lock);
-		u->ending = ending;
+		u->sealing = true;
 		idle = u->busy == 0;
 		pthread_mutex_unlock(&st->lock);
-	} else {
-		u->ending = ending;
 	}
 	if (idle)
-		end_now(u);
+		seal_now(u);
 }
 
-void pt_remote_seal(void *h, void *blob, uint64_t bytes, struct pt_done *done)
-{
-	(void)h;
-	end_when_idle(blob, SEALING, bytes, done);
-}
-
+/* Waits for what is on its way, so that what is created afterwards comes after the abort. */
 void pt_remote_abort(void *h, void *blob)
 {
-	(void)h;
-	end_when_idle(blob, ABORTING, 0, NULL);
+	struct pt_remote_stage *st = ((struct pt_remote *)h)->stage;
+	struct upload *u = blob;
+
+	if (st) {
+		pthread_mutex_lock(&st->lock);
+		while (u->busy)
+			pthread_cond_wait(&st->changed, &st->lock);
+		pthread_mutex_unlock(&st->lock);
+	}
+	abort_send(u);
 }
 
 /* ---- what is on its way by RDMA ---- */
@@ -290,13 +288,13 @@ static void slot_end(struct slot *s, int rc)
 		snprintf(u->sentence, sizeof(u->sentence), "%.511s", pt_fail_sentence());
 	}
 	u->busy--;
-	end = u->busy == 0 && u->ending != WRITING;
+	end = u->busy == 0 && u->sealing;
 	s->next_free = st->free;
 	st->free = s;
 	pthread_cond_broadcast(&st->changed);
 	pthread_mutex_unlock(&st->lock);
 	if (end)
-		end_now(u);
+		seal_now(u);
 }
 
 static int slot_op_end(struct pt_remote_op *op, int rc)
