@@ -36,8 +36,12 @@ static int pkl_push(struct pt_pickle *p, struct pt_pv v)
 	if (p->stack_len >= STACK_MAX)
 		return pt_fail(EFBIG, "data.pkl stacks more than %zu values; save fewer tensors in one file", STACK_MAX);
 	rc = pt_pickle_grow(p, &p->stack, &p->stack_cap, p->stack_len + 1, sizeof(*p->stack));
+	if (rc == 0 && p->trace)
+		rc = pt_pickle_grow(p, &p->trace->stack_at, &p->trace->stack_cap, p->stack_len + 1, sizeof(*p->trace->stack_at));
 	if (rc < 0)
 		return rc;
+	if (p->trace)
+		p->trace->stack_at[p->stack_len] = p->trace->from;
 	p->stack[p->stack_len++] = v;
 	return 0;
 }
@@ -82,6 +86,8 @@ static int pkl_tuple(struct pt_pickle *p, size_t first, size_t drop)
 	if (n > 0)
 		memcpy(p->cells + p->cell_count, p->stack + first, n * sizeof(*p->cells));
 	p->cell_count += n;
+	if (p->trace && p->stack_len > first - drop)
+		p->trace->from = p->trace->stack_at[first - drop];
 	p->stack_len = first - drop;
 	return pkl_push(p, v);
 }
@@ -107,13 +113,29 @@ static int pkl_put(struct pt_pickle *p, uint32_t index)
 	}
 	p->memo[index] = p->stack[p->stack_len - 1];
 	p->memo_puts++;
+	if (p->trace) {
+		rc = pt_pickle_grow(p, &p->trace->memo_at, &p->trace->memo_cap, p->memo_len, sizeof(*p->trace->memo_at));
+		if (rc < 0)
+			return rc;
+		p->trace->memo_at[index] = p->pos;
+	}
 	return 0;
 }
 
 static int pkl_get(struct pt_pickle *p, uint32_t index)
 {
+	struct pt_pickle_trace *t = p->trace;
+	int rc;
+
 	if (index >= p->memo_len || p->memo[index].tag == PT_PV_MARK)
 		return pkl_bad(p, "a memo entry that was never stored");
+	if (t) {
+		rc = pt_pickle_grow(p, &t->uses, &t->use_cap, t->use_count + 1, sizeof(*t->uses));
+		if (rc < 0)
+			return rc;
+		t->uses[t->use_count++] = (struct pt_pickle_use){ .at = p->pos, .len = p->buf.data[p->pos] == OP_BINGET ? 2 : 5, .put = t->memo_at[index],
+								  .value = p->memo[index] };
+	}
 	return pkl_push(p, p->memo[index]);
 }
 
@@ -184,14 +206,36 @@ static int pkl_long1(struct pt_pickle *p, const uint8_t *b, size_t len)
 	return pkl_push_plain(p, PT_PV_INT, v);
 }
 
+/* A tensor has been made by the two values on top. */
+static int pkl_trace_tensor(struct pt_pickle *p, const struct pt_pv *func, const struct pt_pv *args, uint64_t tensor)
+{
+	struct pt_pickle_trace *t = p->trace;
+	size_t start = t->stack_at[p->stack_len - 2];
+	int rc;
+
+	if (func->sub == PT_PG_FROM_TYPE)
+		t->why = "a tensor in it has Python attributes";
+	if (t->span_count && t->spans[t->span_count - 1].end > start)
+		t->why = "one of its tensors is part of another's description";
+	rc = pt_pickle_grow(p, &t->spans, &t->span_cap, t->span_count + 1, sizeof(*t->spans));
+	if (rc < 0)
+		return rc;
+	t->spans[t->span_count++] = (struct pt_pickle_span){ .start = start, .end = p->pos + 1, .tensor = (uint32_t)tensor,
+							     .grad = args->n > 4 && p->cells[args->v + 4].tag == PT_PV_BOOL && p->cells[args->v + 4].v };
+	return 0;
+}
+
 static int pkl_reduce(struct pt_pickle *p)
 {
+	size_t tensors = p->tensor_count;
 	struct pt_pv v;
 	int rc = pkl_need(p, 2);
 
 	if (rc < 0)
 		return rc;
 	rc = pt_pickle_reduce(p, p->stack[p->stack_len - 2], p->stack[p->stack_len - 1], &v);
+	if (rc == 0 && p->trace && p->tensor_count > tensors)
+		rc = pkl_trace_tensor(p, &p->stack[p->stack_len - 2], &p->stack[p->stack_len - 1], tensors);
 	if (rc < 0)
 		return rc;
 	p->stack_len--;
@@ -307,6 +351,8 @@ static int pkl_run(struct pt_pickle *p, const uint8_t *op, uint64_t len, size_t 
 	if (!p->started && op[0] != OP_PROTO)
 		return pkl_bad(p, "it does not begin as a pickle of protocol 2");
 	p->started = true;
+	if (p->trace)
+		p->trace->from = p->pos;
 	switch (op[0]) {
 	case OP_PROTO:
 		return pkl_proto(op[1]);
@@ -365,6 +411,10 @@ static int pkl_run(struct pt_pickle *p, const uint8_t *op, uint64_t len, size_t 
 		rc = pkl_need(p, 1);
 		if (rc == 0)
 			rc = pt_pickle_persid(p, p->stack[p->stack_len - 1], &v);
+		if (rc == 0 && p->trace)
+			rc = pt_pickle_grow(p, &p->trace->persids, &p->trace->persid_cap, p->trace->persid_count + 1, sizeof(*p->trace->persids));
+		if (rc == 0 && p->trace)
+			p->trace->persids[p->trace->persid_count++] = p->pos;
 		if (rc < 0)
 			return rc;
 		p->stack[p->stack_len - 1] = v;

@@ -39,7 +39,7 @@ const char *pt_pickle_storage_key(const struct pt_pickle *p, uint32_t storage, s
  * is its path joined with ".": str keys as they are, int keys and list positions in decimal; "" when the pickle is a
  * bare tensor. Other leaves are dropped. -EINVAL: two tensors with one name, or a tensor below a key that cannot be part of
  * a name (empty, NUL, lone surrogates, not str or int); -EFBIG a limit; or what the sink returned. No tensor at all is fine. */
-int pt_pickle_announce(const struct pt_pickle *p, struct pt_parse_ctx *ctx);
+int pt_pickle_announce(struct pt_pickle *p, struct pt_parse_ctx *ctx);
 /* Frees all but what the storage functions need. */
 void pt_pickle_trim(struct pt_pickle *p);
 

@@ -68,7 +68,32 @@ struct pt_pickle_tensor {
 	bool contiguous;
 };
 
+/* Where things are in the pickle, for writing it again with other tensors (repickle.c). */
+struct pt_pickle_span {                 /* what makes one tensor: from the function's opcode to after REDUCE */
+	size_t start, end;
+	uint32_t tensor;
+	bool grad;
+};
+
+struct pt_pickle_use {                  /* a memo entry that is fetched */
+	size_t at, len, put;            /* put: where the entry was stored */
+	struct pt_pv value;
+};
+
+struct pt_pickle_trace {
+	size_t from;                    /* where what is pushed next begins */
+	size_t *stack_at;               /* where each value on the stack begins */
+	size_t *memo_at;                /* where each memo entry was stored */
+	struct pt_pickle_span *spans;   /* by end */
+	struct pt_pickle_use *uses;     /* by at */
+	size_t *persids;                /* where storages are named */
+	uint32_t *named;                /* tensors in the order in which they are announced */
+	size_t stack_cap, memo_cap, span_count, span_cap, use_count, use_cap, persid_count, persid_cap, named_count, named_cap;
+	const char *why;                /* it cannot be written again, or NULL */
+};
+
 struct pt_pickle {
+	struct pt_pickle_trace *trace;  /* NULL: nobody wants to know; not owned */
 	struct pt_buf buf;              /* the pickle so far */
 	size_t pos;                     /* the next opcode */
 	bool started, done;

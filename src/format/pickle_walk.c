@@ -21,7 +21,7 @@
 #define EXPAND_MAX 1024
 
 struct walk {
-	const struct pt_pickle *p;
+	struct pt_pickle *p;
 	struct pt_parse_ctx *ctx;
 	struct pt_buf name;
 	struct pt_namemap names;
@@ -107,6 +107,7 @@ static int walk_name(struct walk *w)
 static int walk_tensor(struct walk *w, uint64_t index)
 {
 	const struct pt_pickle_tensor *s = &w->p->tensors[index];
+	struct pt_pickle_trace *trace = w->p->trace;
 	struct pt_parse_tensor *t = &w->t;
 	int rc = walk_name(w);
 
@@ -132,6 +133,12 @@ static int walk_tensor(struct walk *w, uint64_t index)
 	t->storage = s->storage;
 	t->storage_off = s->storage_off;
 	t->contiguous = s->contiguous;
+	if (trace) {
+		rc = pt_pickle_grow(w->p, &trace->named, &trace->named_cap, trace->named_count + 1, sizeof(*trace->named));
+		if (rc < 0)
+			return rc;
+		trace->named[trace->named_count++] = (uint32_t)index;
+	}
 	return pt_parse_tensor(w->ctx, t);
 }
 
@@ -178,7 +185,7 @@ static int walk_value(struct walk *w, struct pt_pv v, unsigned int depth)
 	return rc;
 }
 
-int pt_pickle_announce(const struct pt_pickle *p, struct pt_parse_ctx *ctx)
+int pt_pickle_announce(struct pt_pickle *p, struct pt_parse_ctx *ctx)
 {
 	struct walk w = { .p = p, .ctx = ctx };
 	uint64_t total = 0;

@@ -136,10 +136,11 @@ static int check_tensor(enum pt_format format, const struct pt_serve_tensor *t, 
 	return 0;
 }
 
-int pt_serve(enum pt_format format, const struct pt_serve_tensor *tensors, size_t count, int as_dict, struct pt_served *ret_served)
+static int serve(enum pt_format format, const struct pt_serve_tensor *tensors, size_t count, int as_dict, const struct pt_buf *pickle,
+		 struct pt_served *ret_served)
 {
 	bool many = format == PT_FORMAT_PT || format == PT_FORMAT_SAFETENSORS;
-	bool named = format == PT_FORMAT_SAFETENSORS || (format == PT_FORMAT_PT && (as_dict || count != 1));
+	bool named = format == PT_FORMAT_SAFETENSORS || (format == PT_FORMAT_PT && !pickle && (as_dict || count != 1));
 	struct pt_serve_builder b = { 0 };
 	uint64_t *bytes;
 	size_t i;
@@ -161,7 +162,7 @@ int pt_serve(enum pt_format format, const struct pt_serve_tensor *tensors, size_
 		goto out;
 	switch (format) {
 	case PT_FORMAT_PT:
-		rc = pt_serve_pt(tensors, bytes, count, named, &b);
+		rc = pt_serve_pt(tensors, bytes, count, named, pickle, &b);
 		break;
 	case PT_FORMAT_SAFETENSORS:
 		rc = pt_serve_safetensors(tensors, bytes, count, &b);
@@ -186,4 +187,14 @@ int pt_serve(enum pt_format format, const struct pt_serve_tensor *tensors, size_
 out:
 	free(bytes);
 	return rc;
+}
+
+int pt_serve(enum pt_format format, const struct pt_serve_tensor *tensors, size_t count, int as_dict, struct pt_served *ret_served)
+{
+	return serve(format, tensors, count, as_dict, NULL, ret_served);
+}
+
+int pt_serve_with_pickle(const struct pt_serve_tensor *tensors, size_t count, const struct pt_buf *pickle, struct pt_served *ret_served)
+{
+	return serve(PT_FORMAT_PT, tensors, count, 0, pickle, ret_served);
 }

@@ -46,6 +46,8 @@ struct pt_served {
  * EINVAL: count != 1 for npy, bin, obj. EFBIG: header beyond the format's limit. ENOMEM.
  * as_dict (pt): a dict of names even for one tensor; else a bare tensor when count is 1. */
 int pt_serve(enum pt_format format, const struct pt_serve_tensor *tensors, size_t count, int as_dict, struct pt_served *ret_served);
+/* A pt file whose data.pkl is given; storage i is the payload of tensors[i] (names are not used). */
+int pt_serve_with_pickle(const struct pt_serve_tensor *tensors, size_t count, const struct pt_buf *pickle, struct pt_served *ret_served);
 void pt_served_done(struct pt_served *s);
 /* The segment that holds file offset off (binary search); off < size. */
 size_t pt_served_find(const struct pt_served *s, uint64_t off);

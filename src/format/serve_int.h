@@ -29,12 +29,14 @@ int pt_serve_finish(struct pt_serve_builder *b, struct pt_served *ret_served);
 void pt_serve_builder_done(struct pt_serve_builder *b);
 
 /* One each; what they need of the dtype has been checked by pt_serve(). bytes[i]: payload of tensors[i]. */
-int pt_serve_pt(const struct pt_serve_tensor *tensors, const uint64_t *bytes, size_t count, int as_dict, struct pt_serve_builder *b);
+int pt_serve_pt(const struct pt_serve_tensor *tensors, const uint64_t *bytes, size_t count, int as_dict, const struct pt_buf *pickle,
+		struct pt_serve_builder *b);
 int pt_serve_safetensors(const struct pt_serve_tensor *tensors, const uint64_t *bytes, size_t count, struct pt_serve_builder *b);
 int pt_serve_npy(const struct pt_serve_tensor *t, uint64_t bytes, struct pt_serve_builder *b);
 int pt_serve_obj(const struct pt_serve_tensor *t, uint64_t bytes, struct pt_serve_builder *b);
 
 /* data.pkl of the tensors (serve_pickle.c). */
+void pt_serve_pickle_tensor(const struct pt_serve_tensor *t, uint64_t bytes, size_t key, bool grad, struct pt_buf *pkl);
 void pt_serve_pickle(const struct pt_serve_tensor *tensors, const uint64_t *bytes, size_t count, int as_dict, struct pt_buf *pkl);
 
 #endif

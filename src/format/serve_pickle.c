@@ -52,7 +52,7 @@ static void put_ints(struct pt_buf *b, const uint64_t *v, uint32_t n)
 	pt_buf_append_u8(b, n > 3 ? 't' : (uint8_t)(0x84 + n));
 }
 
-static void put_tensor(struct pt_buf *b, const struct pt_serve_tensor *t, uint64_t bytes, size_t key)
+void pt_serve_pickle_tensor(const struct pt_serve_tensor *t, uint64_t bytes, size_t key, bool grad, struct pt_buf *b)
 {
 	const struct pt_dtype_info *info = pt_dtype_info(t->dtype);
 	struct pt_shape shape = t->shape;
@@ -84,7 +84,7 @@ static void put_tensor(struct pt_buf *b, const struct pt_serve_tensor *t, uint64
 	put_int(b, 0);
 	put_ints(b, shape.dim, shape.ndim);
 	put_ints(b, stride, shape.ndim);
-	pt_buf_append_u8(b, 0x89);
+	pt_buf_append_u8(b, grad ? 0x88 : 0x89);
 	pt_buf_append_str(b, "ccollections\nOrderedDict\n)R");
 	if (!info->torch_storage) {
 		pt_buf_append_str(b, "ctorch\n");
@@ -104,7 +104,7 @@ void pt_serve_pickle(const struct pt_serve_tensor *tensors, const uint64_t *byte
 	for (i = 0; i < count; i++) {
 		if (as_dict)
 			put_str(pkl, tensors[i].name);
-		put_tensor(pkl, &tensors[i], bytes[i], i);
+		pt_serve_pickle_tensor(&tensors[i], bytes[i], i, false, pkl);
 	}
 	pt_buf_append_str(pkl, as_dict ? "u." : ".");
 }

@@ -121,7 +121,8 @@ static void put_end(struct pt_serve_builder *b, uint64_t dir_off, uint64_t dir_s
 	pt_buf_append_le16(out, 0);
 }
 
-int pt_serve_pt(const struct pt_serve_tensor *tensors, const uint64_t *bytes, size_t count, int as_dict, struct pt_serve_builder *b)
+int pt_serve_pt(const struct pt_serve_tensor *tensors, const uint64_t *bytes, size_t count, int as_dict, const struct pt_buf *pickle,
+		struct pt_serve_builder *b)
 {
 	struct pt_buf pkl = PT_BUF_INIT, dir = PT_BUF_INIT;
 	char name[48];
@@ -129,16 +130,19 @@ int pt_serve_pt(const struct pt_serve_tensor *tensors, const uint64_t *bytes, si
 	size_t i;
 	int rc = 0;
 
-	pt_serve_pickle(tensors, bytes, count, as_dict, &pkl);
-	if (pt_buf_failed(&pkl)) {
+	if (!pickle) {
+		pt_serve_pickle(tensors, bytes, count, as_dict, &pkl);
+		pickle = &pkl;
+	}
+	if (pt_buf_failed(pickle)) {
 		rc = pt_fail_nomem();
 		goto out;
 	}
-	if (pkl.len >= ZIP_MAX32) {
+	if (pickle->len >= ZIP_MAX32) {
 		rc = pt_fail(EFBIG, "the description of %zu tensors is larger than 4 GiB; read fewer at a time", count);
 		goto out;
 	}
-	put_record(b, &dir, "archive/data.pkl", pkl.data, pkl.len);
+	put_record(b, &dir, "archive/data.pkl", pickle->data, pickle->len);
 	put_record(b, &dir, "archive/byteorder", "little", 6);
 	put_record(b, &dir, "archive/version", "3\n", 2);
 	for (i = 0; i < count; i++) {

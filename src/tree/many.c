@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/size.h"
+#include "format/repickle.h"
 #include "format/serve.h"
 #include "tensor/tensor.h"
 
@@ -32,6 +33,8 @@ struct pt_many {
 	uint32_t *held;                 /* while pinned: how many objects of each container; or NULL */
 	uint32_t container_count;
 	struct pt_served served;
+	uint32_t *item_of;              /* payload of served -> item; NULL: the same */
+	char *flat;
 	uint64_t stamp;
 	pthread_mutex_t lock;           /* kept, kept_item, kept_next */
 	struct pt_view *kept[KEPT];     /* prepared */
@@ -185,6 +188,137 @@ int pt_many_finish(struct pt_many *many, bool bare, const struct pt_axis *tp)
 	return rc;
 }
 
+/* ---- in the shape of a pickle ---- */
+
+struct payload {
+	const struct item *item;
+	uint32_t index;                 /* of the item */
+};
+
+/* 0: the same bytes. */
+static int payload_compare(const void *a, const void *b)
+{
+	const struct item *x = ((const struct payload *)a)->item, *y = ((const struct payload *)b)->item;
+	struct pt_parse_tensor s, t;
+	int order;
+
+#define BY(a, b) if ((a) != (b)) return (a) < (b) ? -1 : 1
+	BY((uintptr_t)x->m, (uintptr_t)y->m);
+	BY(x->cut.dim, y->cut.dim);
+	if (x->cut.dim >= 0) {
+		BY(x->cut.off, y->cut.off);
+		BY(x->cut.ext, y->cut.ext);
+	}
+	if (x->m)
+		return 0;
+	pt_container_tensor(x->c, x->tensor, &s);
+	pt_container_tensor(y->c, y->tensor, &t);
+	BY(s.storage, t.storage);
+	BY(s.storage_off, t.storage_off);
+	BY(s.dtype, t.dtype);
+	BY(s.contiguous, t.contiguous);
+	BY(s.shape.ndim, t.shape.ndim);
+#undef BY
+	order = memcmp(s.shape.dim, t.shape.dim, s.shape.ndim * sizeof(s.shape.dim[0]));
+	return order || s.contiguous ? order : memcmp(s.stride, t.stride, s.shape.ndim * sizeof(s.stride[0]));
+}
+
+static int payload_order(const void *a, const void *b)
+{
+	int order = payload_compare(a, b);
+	const struct payload *x = a, *y = b;
+
+	return order ? order : (x->index > y->index) - (x->index < y->index);
+}
+
+/* first[i]: the first item of the same bytes as item i. */
+static int same_bytes(const struct pt_many *many, uint32_t *first)
+{
+	struct payload *p = pt_calloc(many->count, sizeof(*p));
+	uint32_t i, head = 0;
+
+	if (!p)
+		return pt_fail_nomem();
+	for (i = 0; i < many->count; i++)
+		p[i] = (struct payload){ &many->items[i], i };
+	qsort(p, many->count, sizeof(*p), payload_order);
+	for (i = 0; i < many->count; i++) {
+		if (i && payload_compare(&p[head], &p[i]) != 0)
+			head = i;
+		first[p[i].index] = p[head].index;
+	}
+	free(p);
+	return 0;
+}
+
+int pt_many_finish_like(struct pt_many *many, const struct pt_repickle *r, const char **ret_why)
+{
+	uint32_t values = pt_repickle_tensor_count(r), count = 0, i, v;
+	struct pt_serve_tensor *payloads, *tensors, t;
+	uint32_t *first, *item_of, *storage;
+	struct pt_buf sign = PT_BUF_INIT, pickle = PT_BUF_INIT;
+	int rc;
+
+	*ret_why = NULL;
+	if (pt_repickle_name_count(r) != many->count || !many->count) {
+		*ret_why = "its tensors are not those of its description";
+		return 0;
+	}
+	first = pt_reallocarray(NULL, many->count, sizeof(*first));
+	item_of = pt_reallocarray(NULL, many->count, sizeof(*item_of));
+	storage = pt_calloc(values, sizeof(*storage));
+	payloads = pt_calloc(many->count, sizeof(*payloads));
+	tensors = pt_calloc(values, sizeof(*tensors));
+	rc = first && item_of && storage && payloads && tensors ? same_bytes(many, first) : pt_fail_nomem();
+	for (i = 0; !rc && i < many->count; i++) {
+		memset(&t, 0, sizeof(t));
+		describe(&many->items[i], &t, &sign);
+		v = pt_repickle_name_tensor(r, i);
+		if (first[i] == i) {
+			item_of[count] = i;
+			payloads[count] = t;
+			first[i] = count++;     /* from here on: its storage */
+		} else {
+			first[i] = first[first[i]];
+		}
+		if (tensors[v].name && storage[v] != first[i])
+			*ret_why = "a tensor has two names, which are cut in different ways";
+		tensors[v] = t;
+		storage[v] = first[i];
+	}
+	if (!rc && !*ret_why)
+		rc = pt_repickle_emit(r, tensors, storage, &pickle);
+	if (!rc && !*ret_why)
+		rc = sign.failed ? pt_fail_nomem() : pt_serve_with_pickle(payloads, count, &pickle, &many->served);
+	if (!rc && !*ret_why) {
+		pt_buf_append(&sign, pickle.data, pickle.len);
+		many->stamp = pt_hash64(sign.data, sign.len);
+		many->item_of = item_of;
+		item_of = NULL;
+		if (sign.failed)
+			rc = pt_fail_nomem();
+	}
+	pt_buf_done(&sign);
+	pt_buf_done(&pickle);
+	free(first);
+	free(item_of);
+	free(storage);
+	free(payloads);
+	free(tensors);
+	return rc;
+}
+
+const char *pt_many_flat(const struct pt_many *many)
+{
+	return many->flat;
+}
+
+int pt_many_flat_set(struct pt_many *many, const char *why)
+{
+	many->flat = pt_strdup(why);
+	return many->flat ? 0 : pt_fail_nomem();
+}
+
 static void kept_drop(struct pt_view *v)
 {
 	if (!v)
@@ -211,6 +345,8 @@ void pt_many_free(struct pt_many *many)
 	free(many->items);
 	free(many->containers);
 	free(many->held);
+	free(many->item_of);
+	free(many->flat);
 	pt_served_done(&many->served);
 	pthread_mutex_destroy(&many->lock);
 	free(many);
@@ -376,14 +512,16 @@ int64_t pt_many_read(struct pt_many *many, void *buf, uint64_t len, uint64_t off
 		if (seg->tensor < 0) {
 			memcpy(out, many->served.literals.data + seg->literal_off + in, n);
 		} else {
-			rc = view_get(many, (uint32_t)seg->tensor, &v);
+			uint32_t item = many->item_of ? many->item_of[seg->tensor] : (uint32_t)seg->tensor;
+
+			rc = view_get(many, item, &v);
 			if (rc < 0)
 				return rc;
 			rc = pt_view_read(v, out, n, in);
 			pt_view_unprepare(v);
 			pt_view_unref(v);
 			if (rc < 0)
-				return pt_fail_context(rc, "%s", many->items[seg->tensor].name);
+				return pt_fail_context(rc, "%s", many->items[item].name);
 		}
 		out += n;
 		off += n;

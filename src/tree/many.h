@@ -11,6 +11,7 @@
 #include "tree/container.h"
 
 struct pt_many;
+struct pt_repickle;
 
 struct pt_many_cut {
 	int32_t dim;                    /* -1: whole */
@@ -25,6 +26,12 @@ bool pt_many_has(const struct pt_many *many, const char *name);         /* walks
 uint32_t pt_many_count(const struct pt_many *many);
 /* Makes the header. bare: a pt file of one tensor, not of a dict. tp: of obj files, the axis that cut (or NULL). -EOPNOTSUPP, -EFBIG as pt_serve. */
 int pt_many_finish(struct pt_many *many, bool bare, const struct pt_axis *tp);
+/* The same for a pt file that keeps the shape of the pickle r, with what is no tensor in it: name i of r (pt_repickle_name_tensor) is tensor i of this. Those that are the
+ * same part of the same bytes share one storage. *ret_why: a phrase why that cannot be (nothing has changed then), or NULL. */
+int pt_many_finish_like(struct pt_many *many, const struct pt_repickle *r, const char **ret_why);
+/* What pt_many_flat_set said of it: why the file is a flat dict of its tensors though another was wanted. NULL: it is what it should be. */
+const char *pt_many_flat(const struct pt_many *many);
+int pt_many_flat_set(struct pt_many *many, const char *why);
 void pt_many_free(struct pt_many *many);                                /* NULL is fine */
 uint64_t pt_many_size(const struct pt_many *many);
 /* Of all sources and cuts: two files of the same stamp have the same bytes. */

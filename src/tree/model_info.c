@@ -224,9 +224,30 @@ static void tensor_json(struct pt_buf *out, const struct pt_model_dir *dir, cons
 	pt_buf_append_u8(out, '}');
 }
 
+/* Is a rank's view of a torch file less than the file, and why? *ret_why is the caller's. */
+static bool flat_why(struct pt_models *models, struct pt_repo *repo, uint64_t dir_node, struct pt_container *c, const struct pt_request *base, char **ret_why)
+{
+	const struct pt_axis two = { .kind = PT_AXIS_TP, .rank = 0, .size = 2, .dim = -1 };
+	struct pt_request req = *base;
+	struct pt_many *many;
+
+	if (c->format != PT_FORMAT_PT || c->bundle)
+		return false;
+	if (!pt_layout_find(&req.layout, PT_AXIS_TP) && pt_layout_add(&req.layout, &two) < 0)
+		return false;
+	if (pt_rank_view(models, repo, dir_node, c, &req, &many) < 0) {
+		pt_fail_clear();
+		return false;
+	}
+	*ret_why = pt_many_flat(many) ? pt_strdup(pt_many_flat(many)) : NULL;
+	pt_many_free(many);
+	return *ret_why;
+}
+
 int pt_model_info_json(struct pt_models *models, struct pt_repo *repo, uint64_t dir_node, const struct pt_request *base, struct pt_buf *ret_json, bool *ret_any)
 {
-	json_t *root = json_object(), *files = json_array(), *pending_keys = json_array();
+	json_t *root = json_object(), *files = json_array(), *pending_keys = json_array(), *file;
+	char *why = NULL;
 	struct pending p = { .count = 0 };
 	struct pt_partition rank = { .rank = 0, .size = 1, .dim = -1 };
 	struct pt_model_dir *dir = NULL;
@@ -252,8 +273,13 @@ int pt_model_info_json(struct pt_models *models, struct pt_repo *repo, uint64_t 
 	for (i = 0; i < dir->file_count; i++) {
 		const struct pt_container *c = dir->files[i].c;
 
-		json_array_append_new(files, json_pack("{s:s, s:s, s:b, s:I, s:I}", "name", dir->files[i].name, "format", pt_format_name(c->format), "bundle",
-						       c->bundle, "tensors", (json_int_t)c->tensor_count, "bytes", (json_int_t)c->size));
+		file = json_pack("{s:s, s:s, s:b, s:I, s:I}", "name", dir->files[i].name, "format", pt_format_name(c->format), "bundle",
+						       c->bundle, "tensors", (json_int_t)c->tensor_count, "bytes", (json_int_t)c->size);
+		if (file && flat_why(models, repo, dir_node, dir->files[i].c, base, &why))
+			json_object_set_new(file, "rank_view", json_sprintf("a flat dict of its tensors: %s", why));
+		free(why);
+		why = NULL;
+		json_array_append_new(files, file);
 	}
 	for (k = 0; k < p.key_count; k++)
 		json_array_append_new(pending_keys, json_string(p.keys[k]));

@@ -4,7 +4,9 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/error.h"
+#include "format/repickle.h"
 #include "tensor/known.h"
 
 int pt_rank_of(const struct pt_request *base, struct pt_partition *ret_rank)
@@ -188,6 +190,50 @@ static int bundle_view(struct pt_repo *repo, struct pt_model_dir *dir, struct pt
 	return rc;
 }
 
+/* data.pkl of a torch file: its first record, which has been read as such when the file was stored. */
+static int pickle_of(const struct pt_container *c, const uint8_t **ret_data, size_t *ret_len)
+{
+	const struct pt_container_segment *s = c->segments;
+	uint64_t at;
+
+	if (!c->segment_count || s->object != PT_CONTAINER_LITERAL || s->end < 30)
+		return pt_fail(EOPNOTSUPP, "its description is not where torch puts it");
+	at = 30 + (uint64_t)pt_get_le16(c->literals + s->off + 26) + pt_get_le16(c->literals + s->off + 28);
+	if (at >= s->end)
+		return pt_fail(EOPNOTSUPP, "its description is not where torch puts it");
+	*ret_data = c->literals + s->off + at;
+	*ret_len = (size_t)(s->end - at);
+	return 0;
+}
+
+/* A torch file keeps its shape, if that can be; else it is a flat dict, and says why. */
+static int finish(struct pt_many *many, const struct pt_container *c, const struct pt_axis *tp)
+{
+	struct pt_repickle *r = NULL;
+	const uint8_t *pickle;
+	const char *why = NULL;
+	size_t len;
+	int rc;
+
+	if (c->format != PT_FORMAT_PT || c->bundle)
+		return pt_many_finish(many, c->bare && c->tensor_count == 1, tp);
+	rc = pickle_of(c, &pickle, &len);
+	if (!rc)
+		rc = pt_repickle_create(pickle, len, &r);
+	if (!rc)
+		rc = pt_many_finish_like(many, r, &why);
+	else if (rc != -ENOMEM)
+		why = pt_fail_sentence();
+	if (why) {
+		rc = pt_many_flat_set(many, why);
+		pt_fail_clear();
+		if (!rc)
+			rc = pt_many_finish(many, c->bare && c->tensor_count == 1, tp);
+	}
+	pt_repickle_free(r);
+	return rc;
+}
+
 int pt_rank_view(struct pt_models *models, struct pt_repo *repo, uint64_t dir_node, struct pt_container *c, const struct pt_request *base, struct pt_many **ret_many)
 {
 	const struct pt_axis *tp = pt_layout_find(&base->layout, PT_AXIS_TP);
@@ -223,7 +269,7 @@ int pt_rank_view(struct pt_models *models, struct pt_repo *repo, uint64_t dir_no
 			rc = pt_many_add_tensor(many, t.name, c, i, &cut);
 	}
 	if (!rc)
-		rc = pt_many_finish(many, c->bare && c->tensor_count == 1, tp);
+		rc = finish(many, c, tp);
 	pt_model_dir_unref(dir);
 	if (rc < 0) {
 		pt_many_free(many);

@@ -1,4 +1,5 @@
 """A directory as one rank of a layout sees it, and all of it as one file."""
+import collections
 import json
 import os
 
@@ -6,6 +7,7 @@ import pytest
 import safetensors.torch
 import shutil
 import torch
+import zipfile
 
 REFUSED = (OSError, RuntimeError)       # torch has errors of its own for files that it cannot open or write
 
@@ -150,3 +152,49 @@ def test_a_plan_beside_a_key_names_the_dimension_that_a_path_leaves_out(mnt):
     with pytest.raises(REFUSED):
         torch.save(x, mnt.key("m/new") / "tp=0of2" / "shard")
     assert "tp_plan.json" in mnt.errors()
+
+
+def test_a_ranks_torch_file_keeps_its_shape_and_what_is_no_tensor(mnt):
+    d = mnt.key("m")
+    x, emb, big = torch.arange(64.0).reshape(8, 8), torch.randn(16, 4), torch.randn(100, 8)
+    args = {"device": "cpu", "lr": 1e-3, "betas": (0.9, 0.95), "name": "storage", "none": None, "neg": -5, "big": 2**70, "key": "0", "dtype": torch.bfloat16,
+            "size": torch.Size([1, 2]), "bytes": b"abc", "set": {1, 2}}
+    model = collections.OrderedDict([("lm_head.weight", emb), ("embed_tokens.weight", emb.detach()), ("same", emb), ("q_proj.weight", x.t()),
+                                     ("norm.weight", torch.ones(8, requires_grad=True)), ("bf", torch.ones(8, 8).bfloat16()),
+                                     ("u16", torch.arange(8).to(torch.uint16)), ("view.q_proj.weight", big[3:11])])
+    sd = {"model": model, "step": 120, "args": args, "again": args, "list": [1, [x, "cpu"], ()], "param": torch.nn.Parameter(torch.ones(3))}
+    torch.save(sd, d / "a.pt")
+    (d / "tp_plan.json").write_text(json.dumps({"model.same": "dim=0", "model.embed_tokens.weight": "dim=0", "model.lm_head.weight": "dim=0", "*q_proj.weight": "dim=0"}))
+    for r in range(2):
+        for how in ({"weights_only": True}, {"weights_only": False}, {"mmap": True}):
+            got = torch.load(d / f"tp={r}of2" / "a.pt", **how)
+            assert list(got) == list(sd) and got["step"] == 120 and got["args"] == args and got["again"] is got["args"]
+            m = got["model"]
+            assert isinstance(m, collections.OrderedDict) and list(m) == list(model)
+            for k in ("lm_head.weight", "embed_tokens.weight", "same"):
+                assert torch.equal(m[k], emb[8 * r : 8 * r + 8]), k
+            # One tensor stays one, and two on the same storage share it.
+            assert m["same"] is m["lm_head.weight"] and m["embed_tokens.weight"] is not m["same"]
+            assert m["embed_tokens.weight"].data_ptr() == m["same"].data_ptr()
+            assert torch.equal(m["q_proj.weight"], x.t()[4 * r : 4 * r + 4]) and torch.equal(m["view.q_proj.weight"], big[3:11][4 * r : 4 * r + 4])
+            assert m["norm.weight"].requires_grad and m["u16"].dtype == torch.uint16 and torch.equal(m["u16"], model["u16"])
+            assert torch.equal(got["list"][1][0], x) and got["list"][1][1] == "cpu" and isinstance(got["param"], torch.nn.Parameter)
+    names = [i.filename for i in zipfile.ZipFile(d / "tp=0of2" / "a.pt").infolist() if "/data/" in i.filename]
+    assert len(names) == 8              # the tied ones have one payload
+    assert not any("rank_view" in f for f in json.loads((d / ".ptio.json").read_text())["files"])
+    assert set(torch.load(d / ".all.pt")) == {"list.1.0", "param"} | {"model." + k for k in model}
+
+
+def test_a_torch_file_that_cannot_keep_its_shape_is_a_flat_dict_and_says_why(mnt):
+    d = mnt.key("m")
+    w = torch.arange(16.0).reshape(4, 4)
+    torch.save({"a": w, "b": w, "step": 7}, d / "one.pt")
+    (d / "tp_plan.json").write_text(json.dumps({"a": "dim=0", "b": "dim=1", "y": "dim=0"}))
+    got = torch.load(d / "tp=1of2" / "one.pt")
+    assert set(got) == {"a", "b"} and torch.equal(got["a"], w[2:]) and torch.equal(got["b"], w[:, 2:])
+    y = torch.ones(4)
+    y.note = "kept"
+    torch.save({"y": y, "step": 7}, d / "attr.pt")
+    assert torch.load(d / "tp=1of2" / "attr.pt")["y"].shape == (2,)
+    why = {f["name"]: f.get("rank_view", "") for f in json.loads((d / ".ptio.json").read_text())["files"]}
+    assert "two names" in why["one.pt"] and "attributes" in why["attr.pt"]

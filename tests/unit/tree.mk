@@ -20,3 +20,10 @@ TESTS += tests/unit/test_tp_plan
 tests_unit_test_tp_plan_SOURCES = tests/unit/test_tp_plan.c
 tests_unit_test_tp_plan_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_tp_plan_LDADD = $(UNIT_LIBS)
+
+check_PROGRAMS += tests/unit/test_rank_view
+TESTS += tests/unit/test_rank_view
+
+tests_unit_test_rank_view_SOURCES = tests/unit/test_rank_view.c
+tests_unit_test_rank_view_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_rank_view_LDADD = $(UNIT_LIBS)
