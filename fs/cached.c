@@ -220,12 +220,24 @@ static int64_t ahead_read(void *ctx, void *buf, uint64_t len, uint64_t off)
 	return reader_read(h->fs, i, buf, len, off);
 }
 
-/* Containers hold many objects, each with chunks of its own. */
+/* Objects have chunks of their own, which are verified as wholes. */
+static uint64_t reader_cut(struct pt_fs_inode *i, uint64_t off, uint64_t max)
+{
+	switch (i->kind) {
+	case PT_FS_VIEW:
+		return pt_vfile_cut(i->view.file, off, max);
+	case PT_FS_SEALED:
+		return pt_fs_sealed_cut(i, off, max);
+	default:
+		return off + max;
+	}
+}
+
 static uint64_t ahead_cut(void *ctx, uint64_t off, uint64_t max)
 {
 	struct pt_fs_handle *h = ctx;
 
-	return pt_fs_sealed_cut(pt_fs_origin(h->inode), off, max);
+	return reader_cut(pt_fs_origin(h->inode), off, max);
 }
 
 /* Pinned, and not from memory: one pass by direct io with read-ahead, later ones through the kernel's cache. */
@@ -238,7 +250,7 @@ static void stream(struct pt_fs *fs, struct pt_fs_handle *h, struct pt_fs_inode 
 	fi->direct_io = 1;
 	atomic_fetch_add(&fs->counters.direct_opens, 1);
 	h->fs = fs;
-	if (pt_ahead_create(fs->workers, &fs->buffers, reader_size(i), reader_align(i), ahead_read, i->kind == PT_FS_SEALED ? ahead_cut : NULL, h, &h->ahead) < 0)
+	if (pt_ahead_create(fs->workers, &fs->buffers, reader_size(i), reader_align(i), ahead_read, ahead_cut, h, &h->ahead) < 0)
 		pt_fail_clear();        /* slower */
 }
 

@@ -56,17 +56,17 @@ static void failed_locked(struct pt_pump_stream *s, int rc)
 static void write_one_locked(struct pt_pump *p, struct pt_pump_stream *s)
 {
 	struct pt_pump_job *job = &s->job[s->first];
-	int rc = s->rc;
+	bool good = s->rc == 0;
+	int rc = 0;
 
-	if (rc == 0) {
-		pthread_mutex_unlock(&p->lock);
-		pt_fail_clear();
+	pthread_mutex_unlock(&p->lock);
+	pt_fail_clear();
+	if (good)
 		rc = pt_data_write(&s->repo->store->data, s->blob, job->data, job->len, job->off);
-		pthread_mutex_lock(&p->lock);
-		if (rc < 0)
-			failed_locked(s, rc);
-	}
 	pt_window_put(&s->repo->windows, job->window);
+	pthread_mutex_lock(&p->lock);
+	if (rc < 0)
+		failed_locked(s, rc);
 	s->first = (s->first + 1) % PT_PUMP_DEPTH;
 	s->count--;
 	p->under_way--;

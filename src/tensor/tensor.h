@@ -67,6 +67,8 @@ int pt_view_pin(struct pt_view *v);
 void pt_view_unpin(struct pt_view *v);
 /* Payload bytes [off, off+len) of a pinned view; 0 or -errno. Thread-safe. Memory bounded whatever len. */
 int pt_view_read(struct pt_view *v, void *buf, uint64_t len, uint64_t off);
+/* Where a read that begins at off had best end: after off, at most max bytes later, and not in the middle of a chunk that has a checksum, for that would be read twice. Pinned. */
+uint64_t pt_view_cut(struct pt_view *v, uint64_t off, uint64_t max);
 /* Completes the parts a path left out, as for a read; used to give every spelling one identity. */
 int pt_request_complete(struct pt_repo *repo, uint64_t node, const struct pt_request *req, struct pt_request *ret_req);
 
@@ -90,6 +92,8 @@ uint64_t pt_vfile_size(const struct pt_vfile *f);
 /* Where in the file the payload begins; the size when it has none. */
 uint64_t pt_vfile_payload_off(const struct pt_vfile *f);
 struct pt_view *pt_vfile_view(const struct pt_vfile *f);
+/* As pt_view_cut, of file offsets. */
+uint64_t pt_vfile_cut(struct pt_vfile *f, uint64_t off, uint64_t max);
 /* File bytes; the view is pinned by the caller. Bytes read (short only at the end) or -errno. Thread-safe. */
 int64_t pt_vfile_read(struct pt_vfile *f, void *buf, uint64_t len, uint64_t off);
 

@@ -74,6 +74,20 @@ struct pt_view *pt_vfile_view(const struct pt_vfile *f)
 	return f->view;
 }
 
+uint64_t pt_vfile_cut(struct pt_vfile *f, uint64_t off, uint64_t max)
+{
+	uint64_t end = off + pt_size_min(max, off < f->served.size ? f->served.size - off : 0), from;
+	const struct pt_segment *seg;
+
+	if (end == f->served.size)
+		return end;
+	seg = &f->served.segments[pt_served_find(&f->served, end)];
+	if (seg->tensor < 0 || end == seg->off)
+		return end;
+	from = off > seg->off ? off : seg->off;
+	return seg->off + pt_view_cut(f->view, from - seg->off, end - from);
+}
+
 int64_t pt_vfile_read(struct pt_vfile *f, void *buf, uint64_t len, uint64_t off)
 {
 	uint8_t *out = buf;

@@ -245,6 +245,45 @@ static int read_planned(struct pt_view *v, uint8_t *out, uint64_t len, uint64_t 
 	return rc;
 }
 
+/* The ranges of a planned view that lead up to end: one, and the cut is at its last chunk; two, and it is where the second object begins. */
+static uint64_t planned_cut(const struct pt_view *v, uint64_t off, uint64_t end)
+{
+	struct pt_plan_cursor cursor;
+	struct pt_range r[3];
+	uint64_t into;
+
+	pt_plan_seek(v->plan, end, 1, &cursor);
+	if (pt_plan_next(&cursor, r, 1) == 0)
+		return end;
+	into = r[0].src_off % PT_HASH_CHUNK;
+	if (!into)
+		return end;
+	if (into >= end - off)
+		into = end - off;
+	pt_plan_seek(v->plan, end - into, into, &cursor);
+	switch (pt_plan_next(&cursor, r, 3)) {
+	case 1:
+		return end - into;
+	case 2:
+		return r[1].src_off % PT_HASH_CHUNK ? end : r[1].dst_off;
+	default:
+		return end;
+	}
+}
+
+uint64_t pt_view_cut(struct pt_view *v, uint64_t off, uint64_t max)
+{
+	uint64_t end = off + pt_size_min(max, off < v->info.bytes ? v->info.bytes - off : 0), cut = end;
+
+	if (end == v->info.bytes || v->strided)
+		return end;
+	if (v->info.exact)
+		cut = end - end % PT_HASH_CHUNK;
+	else if (v->plan)
+		cut = planned_cut(v, off, end);
+	return cut > off ? cut : end;
+}
+
 int pt_view_read(struct pt_view *v, void *buf, uint64_t len, uint64_t off)
 {
 	struct pt_object_range want;

@@ -212,3 +212,22 @@ def test_ptio_warm_reads_files_and_directories(mounts):
         assert (np.load(path) == a).all()
     done = subprocess.run([str(PTIO), "warm", str(mnt / "nothing/full.npy")], capture_output=True, text=True)
     assert done.returncode == 1 and "nothing/full.npy" in done.stderr
+
+
+def test_windows_end_with_the_chunks_of_each_shard(mounts):
+    """A chunk that two windows cut would be read and hashed twice."""
+    mnt = mounts(options="serve=stream")
+    a = np.random.default_rng(9).integers(0, 1 << 30, (4 * 1031, 1777), dtype=np.int32)
+    for r in range(4):
+        d = mnt.key("w") / f"tp={r}of4,dim=0"
+        d.mkdir()
+        with open(d / "shard.npy", "wb") as f:
+            np.lib.format.write_array(f, np.ascontiguousarray(np.split(a, 4)[r]))
+    for name, want in (("w/full.npy", a), ("w/tp=1of3,dim=0/shard.npy", a[1374:2749])):
+        before = metrics(mnt)
+        with open(mnt / name, "rb", buffering=0) as f:
+            got = b"".join(iter(lambda: f.read(1 << 20), b""))
+        after = metrics(mnt)
+        assert got.endswith(want.tobytes()[-4096:]) and (np.load(mnt / name) == want).all()
+        moved = after["ptio_store_read_bytes_moved_total"] - before["ptio_store_read_bytes_moved_total"]
+        assert moved <= want.nbytes + (3 << 20), moved / want.nbytes
