@@ -60,19 +60,6 @@ int pt_fs_alias_lookup(struct pt_fs *fs, struct pt_fs_inode *parent, const char 
 	return rc;
 }
 
-int pt_fs_alias_resolve(struct pt_fs *fs, uint64_t node, const char *dir, const struct pt_request *asked, char ret_name[PT_NAME_MAX + 1],
-			struct pt_view **ret_view)
-{
-	char name[PT_KEY_MAX + 1];
-	const char *axes, *slash;
-
-	if (!pt_fs_alias_split(dir, name, &axes))
-		return -ENOENT;
-	slash = strrchr(name, '/');
-	snprintf(ret_name, PT_NAME_MAX + 1, "%.*s", PT_NAME_MAX, slash ? slash + 1 : name);
-	return pt_alias_view(fs->models, fs->repo, node, name, asked, ret_view);
-}
-
 int pt_fs_alias_key(struct pt_fs *fs, uint64_t node, const char *dir, uint64_t *ret_node, const char **ret_axes)
 {
 	char name[PT_KEY_MAX + 1];
@@ -96,23 +83,6 @@ int pt_fs_alias_dir(struct pt_fs *fs, struct pt_fs_inode *dir, struct pt_fs_inod
 	return rc < 0 ? rc : pt_fs_inode_get(fs, axes[0] ? PT_FS_AXIS : PT_FS_DIR, key, axes, "", 0, ret_dir);
 }
 
-int pt_fs_alias_of_node(struct pt_fs *fs, uint64_t node, const struct pt_request *req, struct pt_view **ret_view)
-{
-	bool revision, pending;
-	struct pt_node n;
-	int rc;
-
-	rc = pt_tensor_exists(fs->repo, node, &revision, &pending);
-	if (rc < 0 || revision || pending)
-		return rc < 0 ? rc : -ENOENT;
-	rc = pt_node_get(fs->repo, node, &n);
-	if (rc < 0)
-		return rc;
-	rc = n.id == PT_NODE_ROOT ? -ENOENT : pt_alias_view(fs->models, fs->repo, n.parent, n.name, req, ret_view);
-	pt_node_done(&n);
-	return rc;
-}
-
 int pt_fs_alias_path(const char *dir, struct pt_buf *out)
 {
 	char name[PT_KEY_MAX + 1], encoded[PT_PATH_ENCODED_MAX + 1];
@@ -122,12 +92,4 @@ int pt_fs_alias_path(const char *dir, struct pt_buf *out)
 		return -ENOENT;
 	pt_buf_printf(out, "/%s%s%s", pt_path_for_key(name, encoded) < 0 ? name : encoded, axes[0] ? "/" : "", axes);
 	return 0;
-}
-
-int pt_fs_alias_info(struct pt_fs *fs, const struct pt_fs_inode *inode, struct pt_buf *out)
-{
-	char name[PT_KEY_MAX + 1];
-	const char *axes;
-
-	return pt_fs_alias_split(inode->dir, name, &axes) ? pt_alias_info_json(fs->models, fs->repo, inode->node, name, out) : -ENOENT;
 }

@@ -188,29 +188,11 @@ int pt_fs_control_text(struct pt_fs *fs, const char *name, struct pt_buf *out)
 
 static int info_make(struct pt_fs *fs, const struct pt_fs_inode *inode, struct pt_buf *out)
 {
-	struct pt_request req;
-	bool any = false;
-	int rc;
+	char alias[PT_KEY_MAX + 1] = "";
+	const char *axes = inode->dir;
 
-	if (pt_fs_alias_is(inode->dir))
-		return pt_fs_alias_info(fs, inode, out);
-	rc = pt_tree_dir_parse(inode->dir, &req);
-	if (rc == 0)
-		rc = pt_tensor_info_json(fs->repo, inode->node, inode->dir[0] ? &req : NULL, out);
-	if (rc < 0)
-		return rc;
-	/* Model files of the directory, as further members of the object. */
-	while (out->len && out->data[out->len - 1] != '}')
-		out->len--;
-	out->len--;
-	pt_buf_append_str(out, ",");
-	rc = pt_model_info_json(fs->models, fs->repo, inode->node, &req, out, &any);
-	if (rc < 0)
-		return rc;
-	if (!any)
-		out->len--;
-	pt_buf_append_str(out, "}\n");
-	return pt_buf_failed(out) ? pt_fail_nomem() : 0;
+	pt_fs_alias_split(inode->dir, alias, &axes);
+	return pt_tree_info_json(fs->models, fs->repo, inode->node, alias, axes, out);
 }
 
 int pt_fs_info_text(struct pt_fs *fs, struct pt_fs_inode *inode, struct pt_buf *out)

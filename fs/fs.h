@@ -465,17 +465,12 @@ bool pt_fs_alias_itself(const char *dir);
 bool pt_fs_alias_split(const char *dir, char ret_name[PT_KEY_MAX + 1], const char **ret_axes);
 /* component below a directory, or below an alias: the tensor of that name, or the beginning of longer names. */
 int pt_fs_alias_lookup(struct pt_fs *fs, struct pt_fs_inode *parent, const char *component, struct pt_fs_inode **ret_inode);
-int pt_fs_alias_resolve(struct pt_fs *fs, uint64_t node, const char *dir, const struct pt_request *req, char ret_name[PT_NAME_MAX + 1],
-			struct pt_view **ret_view);
 /* The key that an alias's name becomes by writing to it, made if it is not there. */
 int pt_fs_alias_key(struct pt_fs *fs, uint64_t node, const char *dir, uint64_t *ret_node, const char **ret_axes);
 /* A directory that something is made in; for an alias, that of its key, made first. A reference. */
 int pt_fs_alias_dir(struct pt_fs *fs, struct pt_fs_inode *dir, struct pt_fs_inode **ret_dir);
-/* A directory without a revision may stand where an alias is: it shows the tensor. -ENOENT. */
-int pt_fs_alias_of_node(struct pt_fs *fs, uint64_t node, const struct pt_request *req, struct pt_view **ret_view);
 /* "/NAME/AXES" of the dir text of an alias, as it is spelled; -ENOENT: it is none. */
 int pt_fs_alias_path(const char *dir, struct pt_buf *out);
-int pt_fs_alias_info(struct pt_fs *fs, const struct pt_fs_inode *inode, struct pt_buf *out);
 
 /* ---- spool.c: unlinked files that hold what is being written at random ---- */
 int pt_fs_spool_create(struct pt_fs *fs, int *ret_fd);

@@ -11,7 +11,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/hash.h"
-#include "tree/rank_view.h"
+#include "tree/named.h"
 
 struct pt_fs_many {
 	struct pt_many *file;           /* NULL: not made yet, or a placeholder of what cannot be read now */
@@ -21,70 +21,8 @@ struct pt_fs_many {
 	int64_t mtime_ns;
 };
 
-/* What a name in a directory means; the container it is a view of, or none for .all files. */
-struct named {
-	enum pt_format all;             /* PT_FORMAT_COUNT: a container */
-	struct pt_node node;
-	struct pt_container *c;
-	struct pt_request base;
-};
-
-static void named_done(struct named *n)
-{
-	pt_node_done(&n->node);
-	pt_container_unref(n->c);
-}
-
-static bool cuts(const struct pt_request *base)
-{
-	return pt_layout_find(&base->layout, PT_AXIS_TP) != NULL;
-}
-
-/* -ENOENT: the name is none of these. */
-static int named_find(struct pt_fs *fs, uint64_t node, const char *dir, const char *name, struct named *ret)
-{
-	struct named n = { .all = PT_FORMAT_COUNT };
-	struct pt_path_name p;
-	int rc;
-
-	rc = pt_path_classify(name, &p);
-	if (rc == 0)
-		rc = pt_tree_dir_parse(dir, &n.base);
-	if (rc < 0)
-		return rc;
-	if (p.kind == PT_PATH_ALL) {
-		n.all = p.format;
-		rc = pt_node_get(fs->repo, node, &n.node);
-	} else if (p.kind == PT_PATH_PLAIN) {
-		rc = pt_node_lookup(fs->repo, node, p.component, &n.node);
-		if (rc == 0)
-			rc = n.node.kind == PT_NODE_CONTAINER ? pt_models_container(fs->models, &n.node, &n.c) : -ENOENT;
-		if (rc == 0 && !n.c->bundle && !cuts(&n.base))
-			rc = -ENOENT;   /* the file itself will do */
-	} else {
-		rc = -ENOENT;
-	}
-	if (rc < 0) {
-		named_done(&n);
-		return rc == -ESTALE ? -ENOENT : rc;
-	}
-	*ret = n;
-	return 0;
-}
-
-static int named_make(struct pt_fs *fs, uint64_t node, const struct named *n, struct pt_many **ret_many)
-{
-	struct pt_request base = n->base;
-
-	if (base.split == PT_SPLIT_UNSET)
-		base.split = fs->options->split;
-	if (n->all != PT_FORMAT_COUNT)
-		return pt_all_view(fs->models, fs->repo, node, &base, n->all, ret_many);
-	return pt_rank_view(fs->models, fs->repo, node, n->c, &base, ret_many);
-}
-
 /* Of a container's rank view, without making it: it depends on nothing but the container and the directory's plan. */
-static int quick_stamp(struct pt_fs *fs, uint64_t node, const struct named *n, uint64_t *ret_stamp)
+static int quick_stamp(struct pt_fs *fs, uint64_t node, const struct pt_named *n, uint64_t *ret_stamp)
 {
 	struct pt_buf b = PT_BUF_INIT;
 	struct pt_model_dir *d;
@@ -104,7 +42,7 @@ static int quick_stamp(struct pt_fs *fs, uint64_t node, const struct named *n, u
 }
 
 /* Makes the file, unless the quick stamp is enough and wants none. *ret_why: it cannot be read now. */
-static int resolve(struct pt_fs *fs, uint64_t node, const struct named *n, bool want_file, uint64_t *ret_stamp, struct pt_many **ret_many, int *ret_why)
+static int resolve(struct pt_fs *fs, uint64_t node, const struct pt_named *n, bool want_file, uint64_t *ret_stamp, struct pt_many **ret_many, int *ret_why)
 {
 	bool quick = n->c && !n->c->bundle;
 	int rc;
@@ -116,7 +54,7 @@ static int resolve(struct pt_fs *fs, uint64_t node, const struct named *n, bool 
 		if (rc < 0 || !want_file)
 			return rc;
 	}
-	rc = named_make(fs, node, n, ret_many);
+	rc = pt_named_make(fs->models, fs->repo, node, n, fs->options->split, ret_many);
 	if (rc == -EINVAL || rc == -ENODATA || rc == -EOPNOTSUPP || rc == -EFBIG) {
 		*ret_why = rc;
 		*ret_stamp = PT_FS_STAMP_NONE;
@@ -153,12 +91,12 @@ int pt_fs_many_lookup(struct pt_fs *fs, struct pt_fs_inode *parent, const char *
 {
 	struct pt_many *many = NULL;
 	struct pt_fs_inode *i;
-	struct named n;
+	struct pt_named n;
 	uint64_t stamp;
 	bool made;
 	int rc, why;
 
-	rc = named_find(fs, parent->node, parent->dir, name, &n);
+	rc = pt_named_find(fs->models, fs->repo, parent->node, parent->dir, name, &n);
 	if (rc < 0)
 		return rc;
 	rc = resolve(fs, parent->node, &n, false, &stamp, &many, &why);
@@ -203,7 +141,7 @@ int pt_fs_many_lookup(struct pt_fs *fs, struct pt_fs_inode *parent, const char *
 	}
 out:
 	pt_many_free(many);
-	named_done(&n);
+	pt_named_done(&n);
 	return rc;
 }
 
@@ -246,15 +184,15 @@ void pt_fs_many_stat(struct pt_fs_inode *i, struct stat *st)
 static int why_not(struct pt_fs *fs, struct pt_fs_inode *i)
 {
 	struct pt_many *many = NULL;
-	struct named n;
+	struct pt_named n;
 	int rc;
 
-	rc = named_find(fs, i->node, i->dir, i->name, &n);
+	rc = pt_named_find(fs->models, fs->repo, i->node, i->dir, i->name, &n);
 	if (rc < 0)
 		return rc == -ENOENT ? -ESTALE : rc;
-	rc = named_make(fs, i->node, &n, &many);
+	rc = pt_named_make(fs->models, fs->repo, i->node, &n, fs->options->split, &many);
 	pt_many_free(many);
-	named_done(&n);
+	pt_named_done(&n);
 	return rc < 0 ? rc : -ESTALE;
 }
 
@@ -262,17 +200,17 @@ static int why_not(struct pt_fs *fs, struct pt_fs_inode *i)
 static int load_locked(struct pt_fs *fs, struct pt_fs_inode *i)
 {
 	struct pt_many *many = NULL;
-	struct named n;
+	struct pt_named n;
 	uint64_t stamp;
 	int rc, why;
 
 	if (i->many->file)
 		return 0;
-	rc = named_find(fs, i->node, i->dir, i->name, &n);
+	rc = pt_named_find(fs->models, fs->repo, i->node, i->dir, i->name, &n);
 	if (rc < 0)
 		return rc == -ENOENT ? -ESTALE : rc;
 	rc = resolve(fs, i->node, &n, true, &stamp, &many, &why);
-	named_done(&n);
+	pt_named_done(&n);
 	if (rc == 0 && (!many || stamp != i->stamp || pt_many_size(many) != i->many->size))
 		rc = -ESTALE;
 	if (rc == 0)
@@ -358,42 +296,7 @@ int pt_fs_rank_lookup(struct pt_fs *fs, struct pt_fs_inode *parent, const char *
 	return rc;
 }
 
-struct rank_list {
-	struct pt_fs *fs;
-	const struct pt_fs_inode *dir;
-	pt_tree_list_fn *fn;
-	void *ctx;
-	int rc;
-};
-
-static int list_child(void *ctx, const char *component, uint64_t id, enum pt_node_kind kind)
-{
-	char encoded[PT_PATH_COMPONENT_MAX + 1], side[PT_NAME_MAX + 1];
-	struct rank_list *l = ctx;
-	struct pt_node node;
-
-	if (component[0] == 1 || pt_path_component_encode(component, encoded) < 0)
-		return 0;
-	/* A file of the axis directory's own has been listed already. */
-	if (pt_tree_component(l->dir->dir, component, side) == 0 && pt_node_lookup(l->fs->repo, l->dir->node, side, &node) == 0) {
-		pt_node_done(&node);
-		return 0;
-	}
-	l->rc = l->fn(l->ctx, encoded, id, kind);
-	return l->rc;
-}
-
 int pt_fs_rank_list(struct pt_fs *fs, const struct pt_fs_inode *dir, pt_tree_list_fn *fn, void *ctx)
 {
-	struct rank_list l = { fs, dir, fn, ctx, 0 };
-	bool revision, pending;
-	int rc;
-
-	/* A key's layouts list what is stored of it, and nothing twice. */
-	rc = pt_tensor_exists(fs->repo, dir->node, &revision, &pending);
-	if (rc < 0 || revision || pending)
-		return rc < 0 ? rc : 0;
-	rc = pt_node_list(fs->repo, dir->node, "", list_child, &l);
-	pt_fail_clear();
-	return rc < 0 ? rc : 0;
+	return pt_tree_rank_list(fs->repo, dir->node, dir->dir, fn, ctx);
 }

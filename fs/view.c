@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "tree/alias.h"
 
 static uint64_t stamp_of(const struct pt_view_info *info, const struct pt_manifest *m, const char *tensor_name)
 {
@@ -40,25 +41,21 @@ int pt_fs_view_resolve(struct pt_fs *fs, uint64_t node, const char *dir, const c
 {
 	struct pt_fs_resolved r = { .stamp = PT_FS_STAMP_NONE };
 	const struct pt_view_info *info;
+	char alias[PT_KEY_MAX + 1] = "";
 	struct pt_manifest *m;
 	struct pt_node n = { 0 };
+	const char *axes;
 	int rc;
 
 	rc = pt_tree_view_parse(dir, name, &r.req, &r.format);
 	if (rc < 0)
 		return rc;
-	if (node == PT_NODE_ROOT && !pt_fs_alias_is(dir))
-		return -ENOENT;
 	if (r.format == PT_FORMAT_COUNT)
 		r.format = fs->options->bare;
 	if (r.req.split == PT_SPLIT_UNSET)
 		r.req.split = fs->options->split;
-	/* A plan that cannot be read matters only where nothing else says the dimension. */
-	if (!pt_fs_alias_is(dir) && pt_models_plan_dim(fs->models, node, &r.req) < 0)
-		pt_fail_clear();
-	rc = pt_fs_alias_is(dir) ? pt_fs_alias_resolve(fs, node, dir, &r.req, n.name, &r.view) : pt_view_resolve(fs->repo, node, &r.req, &r.view);
-	if (rc == -ENOENT && !pt_fs_alias_is(dir))
-		rc = pt_fs_alias_of_node(fs, node, &r.req, &r.view);
+	pt_fs_alias_split(dir, alias, &axes);
+	rc = pt_tree_view(fs->models, fs->repo, node, alias, &r.req, &r.view);
 	if (rc == -EINVAL) {            /* must not fail the look-up: it may be written under this name */
 		r.rc = rc;
 		*ret_r = r;
@@ -72,7 +69,11 @@ int pt_fs_view_resolve(struct pt_fs *fs, uint64_t node, const char *dir, const c
 		*ret_r = r;
 		return 0;
 	}
-	rc = pt_fs_alias_is(dir) ? 0 : pt_node_get(fs->repo, node, &n);
+	rc = 0;
+	if (alias[0])
+		snprintf(n.name, sizeof(n.name), "%.*s", PT_NAME_MAX, strrchr(alias, '/') ? strrchr(alias, '/') + 1 : alias);
+	else
+		rc = pt_node_get(fs->repo, node, &n);
 	if (rc < 0)
 		goto fail;
 	m = pt_view_manifest(r.view);

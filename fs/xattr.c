@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "tree/alias.h"
 
 #define PREFIX "user.ptio."
 #define VALUE_MAX 65536u                /* the kernel's limit */
@@ -31,9 +32,10 @@ static bool tells(const struct pt_fs_inode *i)
 /* What the inode is a view of, or a directory's whole. Referenced; -ENODATA when there is no tensor. */
 static int view_of(struct pt_fs *fs, struct pt_fs_inode *i, struct pt_view **ret_view)
 {
-	char name[PT_NAME_MAX + 1];
+	char alias[PT_KEY_MAX + 1] = "";
 	struct pt_fs_resolved r;
 	struct pt_request req;
+	const char *axes;
 	int rc;
 
 	if ((i->node == PT_NODE_ROOT && !pt_fs_alias_is(i->dir)) || i->kind == PT_FS_FILE)
@@ -59,10 +61,8 @@ static int view_of(struct pt_fs *fs, struct pt_fs_inode *i, struct pt_view **ret
 	req.target = pt_layout_find(&req.layout, PT_AXIS_TP) ? PT_TARGET_SHARD : PT_TARGET_FULL;
 	if (req.split == PT_SPLIT_UNSET)
 		req.split = fs->options->split;
-	if (pt_fs_alias_is(i->dir))
-		return pt_fs_alias_resolve(fs, i->node, i->dir, &req, name, ret_view);
-	rc = pt_view_resolve(fs->repo, i->node, &req, ret_view);
-	return rc == -ENOENT ? pt_fs_alias_of_node(fs, i->node, &req, ret_view) : rc;
+	pt_fs_alias_split(i->dir, alias, &axes);
+	return pt_tree_view(fs->models, fs->repo, i->node, alias, &req, ret_view);
 }
 
 static void hash_text(const struct pt_view_info *info, const struct pt_manifest *m, struct pt_buf *out)

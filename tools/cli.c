@@ -59,7 +59,8 @@ int cli_open(struct cli *cli, bool for_write, int64_t orphan_grace_ns)
 		pt_store_close(store);
 		return cli_fail(rc, "store %s", cli->store);
 	}
-	return CLI_OK;
+	rc = pt_models_create(cli->repo, &cli->models);
+	return rc < 0 ? cli_fail(rc, "store %s", cli->store) : CLI_OK;
 }
 
 static int look_up(struct cli *cli, const char *text, bool create, struct cli_target *t)
@@ -104,6 +105,26 @@ int cli_target_parse(struct cli *cli, const char *text, bool create, struct cli_
 	t.found = rc == 0;
 	*ret_target = t;
 	return CLI_OK;
+}
+
+int cli_place_find(struct cli *cli, const char *text, bool create, struct pt_place *ret_place)
+{
+	const char *below = text + strspn(text, "/");
+	char *path;
+	int rc;
+
+	pt_fail_clear();
+	rc = pt_place_find(cli->models, cli->repo, below, create, ret_place);
+	if (rc == -ENOTDIR && cli_links_follow(cli, below, &path) == 0) {
+		if (strcmp(path, below) != 0)
+			rc = pt_place_find(cli->models, cli->repo, path, create, ret_place);
+		free(path);
+	}
+	if (rc == -ENOENT && *text == '/')
+		pt_fail(ENOENT, "a PATH is written without the mountpoint, as in llama/wq/full");
+	else if (rc == -ENOENT && !pt_fail_sentence()[0])
+		pt_fail(ENOENT, "no such key or file");
+	return rc < 0 ? cli_fail(rc, "%s", text) : CLI_OK;
 }
 
 void cli_target_done(struct cli_target *t)

@@ -13,6 +13,7 @@
 #include "manifest/repo.h"
 #include "path/path.h"
 #include "tensor/tensor.h"
+#include "tree/place.h"
 
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
 
@@ -24,6 +25,7 @@ struct cli {
 	bool tls;
 	int64_t pending_ttl_ns;         /* gc: 0 the default */
 	struct pt_repo *repo;           /* once cli_open() was called */
+	struct pt_models *models;       /* and this */
 };
 
 struct cli_command {
@@ -65,12 +67,14 @@ int cli_links_follow(struct cli *cli, const char *text, char **ret_path);
 /* Parses and looks up, through symlinks on the way. create: makes the key's directories. A key that is not there is CLI_OK with found false. */
 int cli_target_parse(struct cli *cli, const char *text, bool create, struct cli_target *ret_target);
 void cli_target_done(struct cli_target *t);
+/* Whatever a mount shows under a path, through symlinks on the way; done with by pt_place_done. create: as pt_place_find. Reported: CLI_FAILED. */
+int cli_place_find(struct cli *cli, const char *text, bool create, struct pt_place *ret_place);
 /* ---- ordinary files (files.c) ---- */
 typedef int cli_bytes_fn(void *ctx, const void *data, uint64_t len);
-/* A file's bytes, in order; node as read, and read again if it is replaced meanwhile. */
-int cli_file_get(struct cli *cli, struct pt_node *node, cli_bytes_fn *out, void *ctx);
+/* The bytes of a file, or of one that is made of many tensors, in order. It is looked up again if it is replaced meanwhile. */
+int cli_file_get(struct cli *cli, struct pt_place *place, cli_bytes_fn *out, void *ctx);
 struct cli_file;
-/* dir_key: of the directory that it will be in. */
+/* dir_key: of the directory that it will be in; NULL: it is no tensor file there, whatever its bytes are (inside axis directories). */
 int cli_file_create(struct cli *cli, const char *dir_key, struct cli_file **ret_file);
 cli_bytes_fn cli_file_feed;                             /* ctx: the file */
 /* All bytes are in. attrs: of a file that is not there yet. -EEXIST: no_replace, and it is there. */

@@ -1,4 +1,4 @@
-/* tools/cmd_get.c - ptio get: the bytes of a view in a format, or of an ordinary file. */
+/* tools/cmd_get.c - ptio get: the bytes that a mount shows under a path: a view in a format, a file, a rank's file, .all and .ptio.json. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/size.h"
 #include "tools/cli.h"
+#include "tree/alias.h"
 
 #define GET_WINDOW (4 * PT_MIB)
 
@@ -27,28 +28,51 @@ static int write_all(int fd, const uint8_t *data, uint64_t len)
 	return 0;
 }
 
-static int get_view(struct cli *cli, const struct cli_target *t, int fd, uint8_t *window)
+/* The tensor's name in safetensors: the last component of its key. */
+static int tensor_name(struct cli *cli, const struct pt_place *p, char ret_name[PT_NAME_MAX + 1])
+{
+	const char *slash = strrchr(p->alias, '/');
+	struct pt_node node;
+	int rc;
+
+	if (p->alias[0]) {
+		snprintf(ret_name, PT_NAME_MAX + 1, "%.*s", PT_NAME_MAX, slash ? slash + 1 : p->alias);
+		return 0;
+	}
+	rc = pt_node_get(cli->repo, p->node, &node);
+	if (rc < 0)
+		return rc;
+	snprintf(ret_name, PT_NAME_MAX + 1, "%s", node.name);
+	pt_node_done(&node);
+	return 0;
+}
+
+static int get_view(struct cli *cli, const struct pt_place *p, int fd, uint8_t *window)
 {
 	struct pt_view *view = NULL;
 	struct pt_vfile *file = NULL;
 	struct pt_request req;
-	const char *slash = strrchr(t->path.key, '/');
-	enum pt_format format = t->path.format == PT_FORMAT_COUNT ? PT_FORMAT_PT : t->path.format;
+	char name[PT_NAME_MAX + 1];
+	enum pt_format format;
 	int rc;
 
-	cli_target_request(t, &req);
+	rc = pt_tree_view_parse(p->dir, p->name, &req, &format);
+	if (rc == 0)
+		rc = tensor_name(cli, p, name);
+	if (rc < 0)
+		return rc;
 	/* A writer may commit between the look-up and the pin: look again. */
 	do {
 		pt_view_unref(view);
 		view = NULL;
-		rc = pt_view_resolve(cli->repo, t->node.id, &req, &view);
+		rc = pt_tree_view(cli->models, cli->repo, p->node, p->alias, &req, &view);
 		if (rc < 0)
 			return rc;
 		rc = pt_view_pin(view);
 	} while (rc == -ESTALE);
 	if (rc < 0)
 		goto unref;
-	rc = pt_vfile_create(view, format, slash ? slash + 1 : t->path.key, &file);
+	rc = pt_vfile_create(view, format == PT_FORMAT_COUNT ? PT_FORMAT_PT : format, name, &file);
 	if (rc < 0)
 		goto unpin;
 	for (uint64_t off = 0; rc == 0 && off < pt_vfile_size(file);) {
@@ -69,6 +93,18 @@ unref:
 	return rc;
 }
 
+static int get_info(struct cli *cli, const struct pt_place *p, int fd)
+{
+	struct pt_buf text = PT_BUF_INIT;
+	int rc;
+
+	rc = pt_tree_info_json(cli->models, cli->repo, p->node, p->alias, p->dir, &text);
+	if (rc == 0)
+		rc = write_all(fd, text.data, text.len);
+	pt_buf_done(&text);
+	return rc;
+}
+
 static int write_out(void *ctx, const void *data, uint64_t len)
 {
 	return write_all(*(int *)ctx, data, len);
@@ -80,7 +116,7 @@ int cmd_get(struct cli *cli, int argc, char **argv)
 	const char *output = "-";
 	char *temp = NULL;
 	uint8_t *window = NULL;
-	struct cli_target t;
+	struct pt_place p;
 	int opt, fd = STDOUT_FILENO, rc, status = CLI_FAILED;
 
 	while ((opt = getopt_long(argc, argv, "o:", options, NULL)) != -1) {
@@ -90,13 +126,13 @@ int cmd_get(struct cli *cli, int argc, char **argv)
 	}
 	if (optind + 1 != argc)
 		return cli_usage("get");
-	if (cli_open(cli, false, 0) != CLI_OK || cli_target_parse(cli, argv[optind], false, &t) != CLI_OK)
+	if (cli_open(cli, false, 0) != CLI_OK || cli_place_find(cli, argv[optind], false, &p) != CLI_OK)
 		return CLI_FAILED;
-	if (!t.found) {
-		cli_fail(-ENOENT, "%s: no such key", argv[optind]);
+	if (p.kind == PT_PLACE_NOTHING) {
+		cli_fail(pt_fail(ENOENT, "no such key or file"), "%s", argv[optind]);
 		goto done;
 	}
-	if (t.node.kind == PT_NODE_DIR && !t.path.has_view) {
+	if (p.kind == PT_PLACE_DIR) {
 		cli_fail(pt_fail(EISDIR, "is a directory; name a view in it, such as full.npy"), "%s", argv[optind]);
 		goto done;
 	}
@@ -116,12 +152,14 @@ int cmd_get(struct cli *cli, int argc, char **argv)
 		}
 	}
 	pt_fail_clear();
-	if (t.node.kind == PT_NODE_DIR)
-		rc = get_view(cli, &t, fd, window);
-	else if (t.node.kind != PT_NODE_SYMLINK)
-		rc = cli_file_get(cli, &t.node, write_out, &fd);
+	if (p.kind == PT_PLACE_VIEW)
+		rc = get_view(cli, &p, fd, window);
+	else if (p.kind == PT_PLACE_INFO)
+		rc = get_info(cli, &p, fd);
+	else if (p.kind == PT_PLACE_FILE && p.file.kind == PT_NODE_SYMLINK)
+		rc = pt_fail(EINVAL, "is a symbolic link to %s", p.file.target ? p.file.target : "");
 	else
-		rc = pt_fail(EINVAL, "is a symbolic link to %s", t.node.target ? t.node.target : "");
+		rc = cli_file_get(cli, &p, write_out, &fd);
 	if (fd != STDOUT_FILENO) {
 		if (close(fd) < 0 && rc == 0)
 			rc = pt_fail(errno, "cannot close the output: %s", strerror(errno));
@@ -134,6 +172,6 @@ int cmd_get(struct cli *cli, int argc, char **argv)
 done:
 	free(temp);
 	free(window);
-	cli_target_done(&t);
+	pt_place_done(&p);
 	return status;
 }

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "tools/cli.h"
+#include "tree/alias.h"
 #include "tree/tree.h"
 
 struct ls {
@@ -14,6 +15,7 @@ struct ls {
 	const char *prefix;             /* shown before each name, "" or "dir/" */
 	uint64_t node;
 	const char *dir;                /* axis components below the node, "" or "dp=0of2/tp=0of4,dim=1" */
+	const char *alias;              /* "", or the name of a tensor of a file below the node */
 	bool first;
 };
 
@@ -27,7 +29,7 @@ static void print_long_view(const struct ls *ls, const char *name)
 	char shape[PT_LAYOUT_TEXT_MAX], when[32];
 	const struct pt_view_info *info;
 
-	if (pt_tree_view_parse(ls->dir, name, &req, &format) < 0 || pt_view_resolve(ls->cli->repo, ls->node, &req, &view) < 0) {
+	if (pt_tree_view_parse(ls->dir, name, &req, &format) < 0 || pt_tree_view(ls->cli->models, ls->cli->repo, ls->node, ls->alias, &req, &view) < 0) {
 		printf("view  %-18s %-20s %14s %6s %-19s ", "?", "?", "-", "-", "-");
 		return;
 	}
@@ -44,7 +46,7 @@ static void print_long_node(const struct ls *ls, uint64_t id, enum pt_node_kind 
 	char when[32];
 
 	if (id == 0 || pt_node_get(ls->cli->repo, id, &node) < 0) {
-		printf("dir   %-18s %-20s %14s %6s %-19s ", "-", "-", "-", "-", "-");
+		printf("%-5s %-18s %-20s %14s %6s %-19s ", kind == PT_NODE_DIR ? "dir" : "file", "-", "-", "-", "-", "-");
 		return;
 	}
 	printf("%-5s %-18s %-20s ", kind == PT_NODE_DIR ? "dir" : kind == PT_NODE_SYMLINK ? "link" : "file", "-", "-");
@@ -91,19 +93,22 @@ static int one_name(void *ctx, const char *name, uint64_t id, enum pt_node_kind 
 static int list_dir(struct ls *parent, const char *shown, uint64_t node, const char *dir)
 {
 	struct ls ls = *parent;
+	int rc;
 
 	ls.prefix = shown;
 	ls.node = node;
 	ls.dir = dir;
-	return pt_tree_list(ls.cli->repo, node, dir, ls.formats, one_name, &ls);
+	ls.alias = "";
+	rc = pt_tree_list(ls.cli->repo, node, dir, ls.formats, one_name, &ls);
+	return rc == 0 && dir[0] ? pt_tree_rank_list(ls.cli->repo, node, dir, one_name, &ls) : rc;
 }
 
 int cmd_ls(struct cli *cli, int argc, char **argv)
 {
 	struct ls ls = { .cli = cli };
 	const char *text = "";
-	struct cli_target t;
-	int opt, rc;
+	struct pt_place p;
+	int opt, rc = 0;
 
 	while ((opt = getopt_long(argc, argv, "lRf", NULL, NULL)) != -1) {
 		if (opt == 'l')
@@ -119,28 +124,26 @@ int cmd_ls(struct cli *cli, int argc, char **argv)
 		return cli_usage("ls");
 	if (optind < argc)
 		text = argv[optind];
-	if (cli_open(cli, false, 0) != CLI_OK || cli_target_parse(cli, text, false, &t) != CLI_OK)
+	if (cli_open(cli, false, 0) != CLI_OK || cli_place_find(cli, text, false, &p) != CLI_OK)
 		return CLI_FAILED;
-	if (!t.found)
-		return cli_fail(-ENOENT, "%s: no such key", text);
-	ls.node = t.node.id;
+	if (p.kind == PT_PLACE_NOTHING)
+		return cli_fail(pt_fail(ENOENT, "no such key or file"), "%s", text);
+	ls.node = p.node;
+	ls.dir = p.dir;
+	ls.alias = p.alias;
+	ls.prefix = "";
 	pt_fail_clear();
-	if (t.node.kind != PT_NODE_DIR || t.path.has_view) {
-		const char *slash = strrchr(text, '/');
-
-		ls.dir = t.path.dir;
-		ls.prefix = "";
-		if (ls.longer) {
-			if (t.path.has_view)
-				print_long_view(&ls, slash ? slash + 1 : text);
-			else
-				print_long_node(&ls, t.node.id, t.node.kind);
-		}
-		puts(text);
-		rc = 0;
+	if (p.kind == PT_PLACE_DIR && !p.alias[0]) {
+		rc = list_dir(&ls, "", p.node, p.dir);
+	} else if (p.kind == PT_PLACE_DIR) {            /* a tensor of a file: not listed, but for what it can be read as */
+		rc = p.dir[0] ? 0 : one_name(&ls, "full", 0, PT_NODE_FILE);
 	} else {
-		rc = list_dir(&ls, "", t.node.id, t.path.dir);
+		if (ls.longer && p.kind == PT_PLACE_VIEW)
+			print_long_view(&ls, p.name);
+		else if (ls.longer)
+			print_long_node(&ls, p.kind == PT_PLACE_FILE ? p.file.id : 0, p.kind == PT_PLACE_FILE ? p.file.kind : PT_NODE_FILE);
+		puts(text);
 	}
-	cli_target_done(&t);
+	pt_place_done(&p);
 	return rc < 0 ? cli_fail(rc, "%s", *text ? text : "/") : CLI_OK;
 }

@@ -8,23 +8,24 @@
 #include "base/size.h"
 #include "tools/cli.h"
 #include "tree/container.h"
-#include "tree/rank_view.h"
-#include "tree/tree.h"
 
 #define WINDOW (4 * PT_MIB)
 #define TRIES 100
 
 /* ---- reading ---- */
 
-/* A bundle is made of what its directory's keys hold now. */
-static int bundle_open(struct pt_repo *repo, const struct pt_node *node, struct pt_container *c, struct pt_models *models, struct pt_many **ret_many)
+/* What is made of many tensors is made of what they are now. */
+static int many_open(struct cli *cli, const struct pt_place *p, struct pt_many **ret_many)
 {
-	struct pt_request base;
-	int rc, try;
+	struct pt_named named;
+	int rc = 0, try;
 
-	rc = pt_tree_dir_parse("", &base);
 	for (try = 0; rc == 0 && try < TRIES; try++) {
-		rc = pt_rank_view(models, repo, node->parent, c, &base, ret_many);
+		rc = pt_named_find(cli->models, cli->repo, p->node, p->dir, p->name, &named);
+		if (rc < 0)
+			return rc;
+		rc = pt_named_make(cli->models, cli->repo, p->node, &named, PT_SPLIT_UNSET, ret_many);
+		pt_named_done(&named);
 		if (rc < 0)
 			return rc;
 		rc = pt_many_pin(*ret_many);
@@ -66,48 +67,44 @@ static int copy(struct pt_data *data, const struct pt_node *node, struct pt_cont
 	return rc;
 }
 
-static int get_pinned(struct pt_repo *repo, const struct pt_node *node, cli_bytes_fn *out, void *ctx)
+static int get_many(struct cli *cli, const struct pt_place *p, cli_bytes_fn *out, void *ctx)
 {
-	struct pt_container *c = NULL;
-	struct pt_models *models = NULL;
-	struct pt_many *many = NULL;
-	int rc = 0;
+	struct pt_many *many;
+	int rc;
 
-	if (node->kind == PT_NODE_CONTAINER)
-		rc = pt_container_load(repo, node, &c);
-	if (rc == 0 && c && c->bundle) {
-		rc = pt_models_create(repo, &models);
-		if (rc == 0)
-			rc = bundle_open(repo, node, c, models, &many);
-	}
-	if (rc == 0)
-		rc = copy(&pt_repo_store(repo)->data, node, c, many, out, ctx);
-	if (many) {
-		pt_many_unpin(many);
-		pt_many_free(many);
-	}
-	pt_models_free(models);
-	pt_container_unref(c);
+	rc = many_open(cli, p, &many);
+	if (rc < 0)
+		return rc;
+	rc = copy(&pt_repo_store(cli->repo)->data, NULL, NULL, many, out, ctx);
+	pt_many_unpin(many);
+	pt_many_free(many);
 	return rc;
 }
 
-int cli_file_get(struct cli *cli, struct pt_node *node, cli_bytes_fn *out, void *ctx)
+int cli_file_get(struct cli *cli, struct pt_place *p, cli_bytes_fn *out, void *ctx)
 {
+	struct pt_container *c = NULL;
 	struct pt_node now;
 	int rc;
 
+	if (p->kind == PT_PLACE_MANY)
+		return get_many(cli, p, out, ctx);
 	/* Somebody may replace it between the look-up and the pin: look again. */
-	while ((rc = pt_node_pin(cli->repo, node)) == -ESTALE) {
-		rc = pt_node_get(cli->repo, node->id, &now);
+	while ((rc = pt_node_pin(cli->repo, &p->file)) == -ESTALE) {
+		rc = pt_node_get(cli->repo, p->file.id, &now);
 		if (rc < 0)
 			return rc;
-		pt_node_done(node);
-		*node = now;
+		pt_node_done(&p->file);
+		p->file = now;
 	}
 	if (rc < 0)
 		return rc;
-	rc = get_pinned(cli->repo, node, out, ctx);
-	pt_node_unpin(cli->repo, node);
+	if (p->file.kind == PT_NODE_CONTAINER)
+		rc = pt_container_load(cli->repo, &p->file, &c);
+	if (rc == 0)
+		rc = copy(&pt_repo_store(cli->repo)->data, &p->file, c, NULL, out, ctx);
+	pt_container_unref(c);
+	pt_node_unpin(cli->repo, &p->file);
 	return rc;
 }
 
@@ -129,7 +126,7 @@ int cli_file_create(struct cli *cli, const char *dir_key, struct cli_file **ret_
 	if (!f)
 		return pt_fail_nomem();
 	f->repo = cli->repo;
-	rc = pt_container_writer_create(cli->repo, dir_key, &f->stream);
+	rc = dir_key ? pt_container_writer_create(cli->repo, dir_key, &f->stream) : pt_plain_writer_create(cli->repo, &f->out);
 	if (rc < 0) {
 		free(f);
 		return rc;

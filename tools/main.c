@@ -127,6 +127,7 @@ int main(int argc, char **argv)
 	}
 	fprintf(stderr, "ptio: no command called %s; ptio --help lists them\n", argv[0]);
 out:
+	pt_models_free(cli.models);
 	pt_repo_close(cli.repo);
 	if (fflush(stdout) != 0 && status == CLI_OK) {
 		fprintf(stderr, "ptio: standard output: %s\n", strerror(errno));

@@ -106,6 +106,40 @@ int pt_alias_view(struct pt_models *models, struct pt_repo *repo, uint64_t node,
 	return rc;
 }
 
+/* A directory without a revision may stand where an alias is. */
+static int view_of_empty(struct pt_models *models, struct pt_repo *repo, uint64_t node, const struct pt_request *req, struct pt_view **ret_view)
+{
+	bool revision, pending;
+	struct pt_node n;
+	int rc;
+
+	rc = pt_tensor_exists(repo, node, &revision, &pending);
+	if (rc < 0 || revision || pending)
+		return rc < 0 ? rc : -ENOENT;
+	rc = pt_node_get(repo, node, &n);
+	if (rc < 0)
+		return rc;
+	rc = n.id == PT_NODE_ROOT ? -ENOENT : pt_alias_view(models, repo, n.parent, n.name, req, ret_view);
+	pt_node_done(&n);
+	return rc;
+}
+
+int pt_tree_view(struct pt_models *models, struct pt_repo *repo, uint64_t node, const char *name, const struct pt_request *asked, struct pt_view **ret_view)
+{
+	struct pt_request req = *asked;
+	int rc;
+
+	if (name[0])
+		return pt_alias_view(models, repo, node, name, &req, ret_view);
+	if (node == PT_NODE_ROOT)
+		return -ENOENT;
+	/* A plan that cannot be read matters only where nothing else says the dimension. */
+	if (pt_models_plan_dim(models, node, &req) < 0)
+		pt_fail_clear();
+	rc = pt_view_resolve(repo, node, &req, ret_view);
+	return rc == -ENOENT ? view_of_empty(models, repo, node, &req, ret_view) : rc;
+}
+
 /* The beginning of names: which. */
 static json_t *names_json(const struct pt_alias *a)
 {

@@ -19,6 +19,9 @@ int pt_alias_find(struct pt_models *models, struct pt_repo *repo, uint64_t node,
 void pt_alias_done(struct pt_alias *alias);
 /* As pt_view_resolve; a dimension that the request leaves out is the plan's. -ENOENT: no such alias. */
 int pt_alias_view(struct pt_models *models, struct pt_repo *repo, uint64_t node, const char *name, const struct pt_request *asked, struct pt_view **ret_view);
+/* The view of a directory of the tree: of the key that node is, or of the alias below it (name not ""). The dimension of a plan beside the key counts, and a directory that
+ * holds no tensor shows that of a file, if it is called so. Errors of pt_view_resolve. */
+int pt_tree_view(struct pt_models *models, struct pt_repo *repo, uint64_t node, const char *name, const struct pt_request *asked, struct pt_view **ret_view);
 /* What .ptio.json says of it: a JSON object and a newline. -ENOENT. */
 int pt_alias_info_json(struct pt_models *models, struct pt_repo *repo, uint64_t node, const char *name, struct pt_buf *ret_json);
 /* The key that it becomes by writing to it: directories below node, made as implicit ones where they are not there. -ENOTDIR. */

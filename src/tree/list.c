@@ -325,3 +325,43 @@ int pt_tree_list(struct pt_repo *repo, uint64_t node, const char *dir, bool form
 		return rc < 0 ? rc : 0;
 	return list_layouts(repo, node, &l);
 }
+
+struct rank_list {
+	struct pt_repo *repo;
+	uint64_t node;
+	const char *dir;
+	pt_tree_list_fn *fn;
+	void *ctx;
+	int rc;
+};
+
+static int rank_child(void *ctx, const char *component, uint64_t id, enum pt_node_kind kind)
+{
+	char encoded[PT_PATH_COMPONENT_MAX + 1], side[PT_NAME_MAX + 1];
+	struct rank_list *l = ctx;
+	struct pt_node node;
+
+	if (component[0] == 1 || pt_path_component_encode(component, encoded) < 0)
+		return 0;
+	/* A file of the axis directory's own has been listed already. */
+	if (pt_tree_component(l->dir, component, side) == 0 && pt_node_lookup(l->repo, l->node, side, &node) == 0) {
+		pt_node_done(&node);
+		return 0;
+	}
+	l->rc = l->fn(l->ctx, encoded, id, kind);
+	return l->rc;
+}
+
+int pt_tree_rank_list(struct pt_repo *repo, uint64_t node, const char *dir, pt_tree_list_fn *fn, void *ctx)
+{
+	struct rank_list l = { repo, node, dir, fn, ctx, 0 };
+	bool revision, pending;
+	int rc;
+
+	rc = pt_tensor_exists(repo, node, &revision, &pending);
+	if (rc < 0 || revision || pending)
+		return rc < 0 ? rc : 0;
+	rc = pt_node_list(repo, node, "", rank_child, &l);
+	pt_fail_clear();
+	return rc < 0 ? rc : 0;
+}

@@ -10,6 +10,8 @@ libptio_core_la_SOURCES += \
 	src/tree/model_info.c \
 	src/tree/models.c src/tree/models.h \
 	src/tree/name.c \
+	src/tree/named.c src/tree/named.h \
+	src/tree/place.c src/tree/place.h \
 	src/tree/rank_view.c src/tree/rank_view.h \
 	src/tree/seal_queue.c src/tree/seal_queue.h \
 	src/tree/shard_write.c src/tree/shard_write.h \

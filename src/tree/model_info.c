@@ -8,7 +8,9 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "path/path.h"
+#include "tree/alias.h"
 #include "tree/rank_view.h"
+#include "tree/tree.h"
 
 #define PENDING_MAX 1000                /* keys named */
 #define DEPTH_MAX 65536                 /* more parents than that: the index holds a circle */
@@ -312,4 +314,36 @@ out:
 	json_decref(pending_keys);
 	json_decref(root);
 	return rc;
+}
+
+int pt_tree_info_json(struct pt_models *models, struct pt_repo *repo, uint64_t node, const char *alias, const char *dir, struct pt_buf *ret_json)
+{
+	struct pt_request req;
+	bool any = false;
+	int rc;
+
+	if (alias[0])
+		return pt_alias_info_json(models, repo, node, alias, ret_json);
+	rc = pt_tree_dir_parse(dir, &req);
+	if (rc == 0)
+		rc = pt_tensor_info_json(repo, node, dir[0] ? &req : NULL, ret_json);
+	if (rc < 0)
+		return rc;
+	/* Model files of the directory, as further members of the object. */
+	while (ret_json->len && ret_json->data[ret_json->len - 1] != '}')
+		ret_json->len--;
+	if (ret_json->len)
+		ret_json->len--;
+	while (ret_json->len && ret_json->data[ret_json->len - 1] == '\n')
+		ret_json->len--;
+	pt_buf_append_str(ret_json, ",");
+	rc = pt_model_info_json(models, repo, node, &req, ret_json, &any);
+	if (rc < 0)
+		return rc;
+	if (!any) {
+		ret_json->len--;
+		pt_buf_append_str(ret_json, "\n");
+	}
+	pt_buf_append_str(ret_json, "}\n");
+	return pt_buf_failed(ret_json) ? pt_fail_nomem() : 0;
 }

@@ -23,6 +23,8 @@ int pt_rank_revision(struct pt_repo *repo, uint64_t key_node, const char *name, 
 /* What .ptio.json of a directory says beside what it says of a key: "files", "tensors" and how each is split, "complete", "pending". *ret_any: there is
  * something to say. base: the spelled directory; its tp size is what splits are tried with, 2 without one. Appends members of an object. */
 int pt_model_info_json(struct pt_models *models, struct pt_repo *repo, uint64_t dir_node, const struct pt_request *base, struct pt_buf *ret_json, bool *ret_any);
+/* All of .ptio.json in a directory of the tree; alias: "", or the name of a tensor of a file below node (tree/alias.h). */
+int pt_tree_info_json(struct pt_models *models, struct pt_repo *repo, uint64_t node, const char *alias, const char *dir, struct pt_buf *ret_json);
 /* Nothing below is pending, and every tensor of the bundles is there. */
 int pt_model_complete(struct pt_models *models, struct pt_repo *repo, uint64_t dir_node, bool *ret_complete);
 

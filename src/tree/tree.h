@@ -39,6 +39,8 @@ bool pt_tree_listed(const struct pt_manifest *m, const struct pt_request *req, u
 typedef int pt_tree_list_fn(void *ctx, const char *name, uint64_t id, enum pt_node_kind kind);
 /* What the directory lists, each name once: children, then stored layouts. formats: each view also with each format's suffix (list=all). */
 int pt_tree_list(struct pt_repo *repo, uint64_t node, const char *dir, bool formats, pt_tree_list_fn *fn, void *ctx);
+/* What an axis directory shows from its model directory beside that: nothing if the node is a tensor, whose layouts list what is stored of it, and nothing twice. */
+int pt_tree_rank_list(struct pt_repo *repo, uint64_t node, const char *dir, pt_tree_list_fn *fn, void *ctx);
 /* The same in pieces, for directories of any size. First children, in byte order of component, `max` looked at in each call: from `after` ("" at first) on, and `after` is
  * moved. 1: there may be more, 0: that was all. What is made or removed meanwhile may be listed or not; every other child is listed once. */
 int pt_tree_list_children(struct pt_repo *repo, uint64_t node, const char *dir, uint32_t max, char after[PT_NAME_MAX + 1], pt_tree_list_fn *fn, void *ctx);

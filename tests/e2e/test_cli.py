@@ -221,3 +221,72 @@ def test_without_a_store_it_says_how_to_name_one():
     env = {k: v for k, v in os.environ.items() if k != "PTIO_STORE"}
     done = subprocess.run([str(PTIO), "ls"], capture_output=True, env=env)
     assert done.returncode == 1 and b"PTIO_STORE" in done.stderr
+
+
+def model(mnt):
+    """A model directory with everything that a path can lead to."""
+    d = mnt.key("m")
+    w = np.arange(48, dtype="float32").reshape(8, 6)
+    safetensors.numpy.save_file({"model.layers.0.self_attn.q_proj.weight": w, "enc/dense/kernel": w + 1}, d / "a.safetensors")
+    np.save(d / "w.npy", w + 2)
+    (d / "config.json").write_text('{"a": 1}')
+    (d / "sub").mkdir()
+    shutil.copy(d / "a.safetensors", d / "sub")
+    clients.write_numpy(X, mnt.key("m/key") / "full", None)
+    os.symlink("m", mnt / "latest")
+    return d
+
+
+def test_every_path_that_a_mount_reads_is_read(ptio, mnt):
+    model(mnt)
+    q = "model.layers.0.self_attn.q_proj.weight"
+    for path in ("m/a.safetensors", "m/tp=1of4/a.safetensors", "m/tp=0of4/config.json", "m/tp=1of2/sub/a.safetensors", "m/tp=1of2/w.npy", "m/.all.safetensors",
+                 "m/tp=1of4/.all.pt", "m/.ptio.json", "m/key/.ptio.json", "m/enc/dense/kernel/.ptio.json", "m/enc/dense/.ptio.json", "m/enc/dense/kernel/full",
+                 f"m/{q}/tp=1of2/shard.npy", "m/w/full.safetensors", "m/w/tp=1of2,dim=1/shard.bin", "m/key/full", "m/tp=0of2,dim=0/key/shard.npy",
+                 "latest/tp=1of4/a.safetensors", f"latest/{q}/full.npy", "m/sub/enc/dense/kernel/full.npy", "m/tp=0of4//a.safetensors"):
+        assert ptio("get", path).stdout == (mnt / path).read_bytes(), path
+    assert np.array_equal(safetensors.numpy.load(ptio("get", "m/tp=1of4/a.safetensors").stdout)[q], np.arange(48, dtype="float32").reshape(8, 6)[2:4])
+    for path in ("m/nothing", "m/tp=1of4/nothing", "m/enc/dense/no/full", "m/enc/full", "m/tp=4of4/a.safetensors", "m/a.safetensors/full", "m/tp=1of4", "m/enc"):
+        failed = ptio("get", path, check=False)
+        assert failed.returncode == 1 and failed.stderr, path
+    for path in ("m/tp=1of4", "m/tp=1of2/sub"):
+        assert sorted(n.rstrip("/") for n in ptio("ls", path).stdout.decode().splitlines()) == sorted(os.listdir(mnt / path)), path
+
+
+def test_ranks_put_their_state_dicts(ptio, scratch, mnt):
+    w = np.arange(48, dtype="float32").reshape(8, 6)
+    names = ["model.layers.0.self_attn.q_proj.weight", "model.layers.0.self_attn.o_proj.weight", "model.norm.weight"]
+    whole = {names[0]: w, names[1]: w + 1, names[2]: w[0].copy()}
+    safetensors.numpy.save_file(whole, scratch / "whole.safetensors")
+    for rank in range(4):
+        ptio("put", scratch / "whole.safetensors", f"m/writer={rank}of4/model.safetensors")
+    for rank in range(2):
+        part = {names[0]: np.split(w, 2)[rank], names[1]: np.ascontiguousarray(np.split(w + 1, 2, 1)[rank]), names[2]: w[0].copy()}
+        safetensors.numpy.save_file(part, scratch / "part.safetensors")
+        ptio("put", scratch / "part.safetensors", f"t/tp={rank}of2/model.safetensors")
+    for d in ("m", "t"):
+        back = safetensors.numpy.load(ptio("get", f"{d}/model.safetensors").stdout)
+        assert back.keys() == whole.keys() and all(np.array_equal(back[k], whole[k]) for k in whole)
+        assert (mnt / d / "model.safetensors").read_bytes() == ptio("get", f"{d}/model.safetensors").stdout
+        assert np.array_equal(safetensors.numpy.load_file(mnt / d / "tp=1of2" / "model.safetensors")[names[1]], (w + 1)[:, 3:])
+    ptio("put", "-", "t/tp=0of2/notes.txt", input=b"of rank 0")
+    assert (mnt / "t" / "tp=0of2" / "notes.txt").read_bytes() == ptio("get", "t/tp=0of2/notes.txt").stdout == b"of rank 0"
+    assert not (mnt / "t" / "notes.txt").exists()
+    for bad in ("t/.ptio.json", "t/.all.pt", "t/model.safetensors", "t/tp=0of2", "full"):
+        failed = ptio("put", scratch / "part.safetensors", bad, check=False)
+        assert failed.returncode == 1 and failed.stderr, bad
+    safetensors.numpy.save_file({"unknown.name": w}, scratch / "unknown.safetensors")
+    failed = ptio("put", scratch / "unknown.safetensors", "t/tp=0of2/model.safetensors", check=False)
+    assert failed.returncode == 1 and b"unknown.name" in failed.stderr
+
+
+def test_a_tensor_of_a_file_is_replaced_by_a_key(ptio, scratch, mnt):
+    d = model(mnt)
+    put(ptio, scratch, X, "m/enc/dense/kernel/full")
+    assert clients.read_torch(d / "enc" / "dense" / "kernel" / "full", X) == X
+    assert safetensors.numpy.load_file(d / "a.safetensors")["enc/dense/kernel"].sum() == (np.arange(48) + 1).sum()
+    ptio("put", scratch / "store" / "no such file", "m/new/key/full", check=False)
+    failed = ptio("put", "-", "m/new/key/full", input=b"no tensor", check=False)
+    assert failed.returncode == 1 and not (d / "new").exists()
+    put(ptio, scratch, X, "m/new/key/full")
+    assert clients.read_torch(d / "new" / "key" / "full", X) == X
