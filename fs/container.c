@@ -16,7 +16,7 @@
 #define STEP PT_MIB
 #define UPDATE_TRIES 20
 
-static bool looks_like_tensors(const void *buf, uint64_t len)
+bool pt_fs_looks_like_tensors(const void *buf, uint64_t len)
 {
 	switch (pt_format_sniff(buf, pt_size_min(len, PT_SNIFF_BYTES), 0)) {
 	case PT_SNIFF_PT:
@@ -66,10 +66,10 @@ int pt_fs_stream_write_locked(struct pt_fs *fs, struct pt_fs_inode *inode, const
 	bool empty = f->fresh || (f->size == 0 && f->spool < 0 && pt_id_is_zero(&f->blob.id));
 	int rc;
 
-	if (f->gone || f->upload || f->spool >= 0 || !len)
+	if (f->gone || f->upload || f->spool >= 0 || f->shards || !len)
 		return 0;
 	if (!f->stream) {
-		if (!empty || off != 0 || !looks_like_tensors(buf, len))
+		if (!empty || off != 0 || !pt_fs_looks_like_tensors(buf, len))
 			return 0;
 		rc = stream_start(fs, inode);
 		if (rc <= 0)
@@ -214,7 +214,7 @@ int pt_fs_spool_contain_locked(struct pt_fs *fs, struct pt_fs_inode *inode)
 	int rc;
 
 	n = pt_io_pread(f->spool, head, sizeof(head), 0);
-	if (n <= 0 || !looks_like_tensors(head, (uint64_t)n) || f->size < 8)
+	if (n <= 0 || !pt_fs_looks_like_tensors(head, (uint64_t)n) || f->size < 8)
 		return n < 0 ? (int)n : 0;
 	rc = dir_key(fs, inode, key);
 	if (rc <= 0)

@@ -15,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/io.h"
+#include "tree/shard_write.h"
 
 #define UPDATE_TRIES 20
 
@@ -74,6 +75,7 @@ void pt_fs_file_done(struct pt_fs *fs, struct pt_fs_inode *inode)
 	if (f->spool >= 0)
 		close(f->spool);
 	pt_container_writer_free(f->stream);
+	pt_fs_shards_drop_locked(f);
 	pt_upload_free(f->upload);
 	pthread_mutex_destroy(&f->shown_lock);
 	free(f);
@@ -155,7 +157,9 @@ int pt_fs_file_spool_locked(struct pt_fs *fs, struct pt_fs_file *f, bool empty)
 	rc = pt_fs_spool_create(fs, &fd);
 	if (rc < 0)
 		return rc;
-	if (!empty && f->stream)
+	if (!empty && f->shards)
+		rc = pt_fs_shards_spill_locked(f, fd);
+	else if (!empty && f->stream)
 		rc = pt_fs_stream_spill_locked(f, fd);
 	else if (!empty && !f->fresh && f->container)
 		rc = pt_fs_container_copy(f->container, fd);
@@ -169,6 +173,7 @@ int pt_fs_file_spool_locked(struct pt_fs *fs, struct pt_fs_file *f, bool empty)
 	}
 	pt_container_writer_free(f->stream);
 	f->stream = NULL;
+	pt_fs_shards_drop_locked(f);
 	f->fresh = false;
 	f->spool = fd;
 	return 0;
@@ -181,6 +186,8 @@ static bool stays_fresh(const struct pt_fs_file *f, uint64_t size)
 		return false;
 	if (f->stream)
 		return size >= pt_container_writer_fed(f->stream);
+	if (f->shards)
+		return size >= pt_shard_writer_fed(f->shards);
 	return size == 0 || f->fresh || (f->size == 0 && blob_none(&f->blob));
 }
 
@@ -188,13 +195,14 @@ static int truncate_locked(struct pt_fs *fs, struct pt_fs_file *f, uint64_t size
 {
 	int rc;
 
-	if (size == 0 && f->stream) {
+	if (size == 0 && (f->stream || f->shards)) {
 		pt_container_writer_free(f->stream);
 		f->stream = NULL;
+		pt_fs_shards_drop_locked(f);
 		f->fresh = true;
 	}
 	if (stays_fresh(f, size)) {
-		f->fresh = !f->stream;
+		f->fresh = !f->stream && !f->shards;
 	} else {
 		rc = pt_fs_file_spool_locked(fs, f, size == 0);
 		if (rc < 0)
@@ -208,8 +216,9 @@ static int truncate_locked(struct pt_fs *fs, struct pt_fs_file *f, uint64_t size
 	return 0;
 }
 
-int pt_fs_file_open(struct pt_fs *fs, struct pt_fs_inode *inode, bool writes, bool truncate, bool *ret_keep)
+int pt_fs_file_open(struct pt_fs *fs, struct pt_fs_inode *inode, int flags, bool *ret_keep)
 {
+	bool writes = (flags & O_ACCMODE) != O_RDONLY, truncate = flags & O_TRUNC;
 	struct pt_fs_file *f;
 	int rc;
 
@@ -224,6 +233,7 @@ int pt_fs_file_open(struct pt_fs *fs, struct pt_fs_inode *inode, bool writes, bo
 	if (rc == 0) {
 		f->opens++;
 		f->writers += writes;
+		f->read_back = f->read_back || (flags & O_ACCMODE) != O_WRONLY;
 		*ret_keep = !f->changed && !truncate;
 		f->changed = false;
 	}
@@ -333,6 +343,8 @@ void pt_fs_file_idle_locked(struct pt_fs *fs, struct pt_fs_file *f)
 	f->spool = -1;
 	pt_container_writer_free(f->stream);
 	f->stream = NULL;
+	pt_fs_shards_drop_locked(f);
+	f->read_back = false;
 	f->fresh = false;
 	pt_upload_free(f->upload);
 	f->upload = NULL;
@@ -363,6 +375,8 @@ int pt_fs_file_write(struct pt_fs *fs, struct pt_fs_inode *inode, const void *bu
 
 	pthread_mutex_lock(&inode->lock);
 	rc = pt_fs_stream_write_locked(fs, inode, buf, len, off);
+	if (rc == 0)
+		rc = pt_fs_shards_write_locked(fs, inode, buf, len, off);
 	if (rc) {
 		pt_fs_file_unlock(inode);
 		return rc < 0 ? rc : 0;
@@ -486,7 +500,7 @@ int pt_fs_file_publish(struct pt_fs *fs, struct pt_fs_inode *inode, uint64_t par
 	/* A tensor file that is all here becomes one now, so that its object can be referred to. */
 	if (f->stream && f->dirty)
 		rc = pt_fs_stream_seal_locked(fs, inode);
-	if (rc >= 0 && (f->stream || f->fresh))
+	if (rc >= 0 && (f->stream || f->shards || f->fresh))
 		rc = pt_fs_file_spool_locked(fs, f, false);
 	if (rc < 0)
 		goto out;

@@ -13,6 +13,10 @@ struct pt_fs_file {
 	bool fresh;                     /* emptied and perhaps sized, nothing written yet; dirty */
 	struct pt_upload *upload;       /* published under a view name */
 	struct pt_container_writer *stream;     /* bytes come in order, and look like a tensor file */
+	struct pt_shard_writer *shards; /* the same inside an axis directory: a rank's state dict, stored tensor by tensor as it comes */
+	uint64_t shards_parent;         /* the directory it is for, */
+	char *shards_dir;               /* and the axes */
+	bool read_back;                 /* somebody who has it open can read */
 	int spool;                      /* -1: none */
 	bool dirty;
 	atomic_bool sealing;            /* the lock is held to seal */
@@ -57,6 +61,7 @@ int pt_fs_file_pin(struct pt_fs *fs, const struct pt_blob_ref *blob, struct pt_f
 void pt_fs_file_unpin(struct pt_fs *fs, struct pt_fs_file_pin *pin);    /* one reference; NULL is fine */
 
 /* ---- container.c; all under the inode's lock ---- */
+bool pt_fs_looks_like_tensors(const void *buf, uint64_t len);           /* a file's first bytes */
 /* Takes a write that begins or goes on with a stream. 1: taken, 0: it has to go to the spool. */
 int pt_fs_stream_write_locked(struct pt_fs *fs, struct pt_fs_inode *inode, const void *buf, uint64_t len, uint64_t off);
 /* What the stream took goes to the spool (made by the caller). */
@@ -67,6 +72,11 @@ int pt_fs_spool_contain_locked(struct pt_fs *fs, struct pt_fs_inode *inode);
 int pt_fs_container_copy(struct pt_container *c, int fd);
 
 /* ---- shards.c ---- */
+/* Takes a write that begins or goes on with a rank's state dict. 1: taken, 0: it has to go to the spool. */
+int pt_fs_shards_write_locked(struct pt_fs *fs, struct pt_fs_inode *inode, const void *buf, uint64_t len, uint64_t off);
+/* What came goes to the spool; -EINVAL: bytes of it are gone. */
+int pt_fs_shards_spill_locked(struct pt_fs_file *f, int fd);
+void pt_fs_shards_drop_locked(struct pt_fs_file *f);
 /* Of a file inside an axis directory. 1: its tensors are stored, or (last) it has failed and is dropped; 0: an ordinary file. last: no more bytes will come. */
 int pt_fs_shards_take_locked(struct pt_fs *fs, struct pt_fs_inode *inode, bool last);
 

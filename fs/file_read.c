@@ -81,7 +81,7 @@ int64_t pt_fs_file_read(struct pt_fs *fs, struct pt_fs_inode *inode, void *buf, 
 	left = off < f->size ? f->size - off : 0;
 	if (len > left)
 		len = left;
-	if (f->stream)
+	if (f->stream || f->shards)
 		rc = pt_fs_file_spool_locked(fs, f, false);
 	if (rc < 0) {
 		n = rc;

@@ -407,7 +407,7 @@ int pt_fs_upload_open(struct pt_fs *fs, uint64_t node, const char *dir, const ch
 int pt_fs_file_attach(struct pt_fs *fs, struct pt_fs_inode *inode);             /* makes inode->file if it is not there */
 void pt_fs_file_done(struct pt_fs *fs, struct pt_fs_inode *inode);
 /* *ret_keep: the kernel's cached pages are still right. */
-int pt_fs_file_open(struct pt_fs *fs, struct pt_fs_inode *inode, bool writes, bool truncate, bool *ret_keep);
+int pt_fs_file_open(struct pt_fs *fs, struct pt_fs_inode *inode, int flags, bool *ret_keep);
 void pt_fs_file_release(struct pt_fs *fs, struct pt_fs_inode *inode, bool writes);
 int64_t pt_fs_file_read(struct pt_fs *fs, struct pt_fs_inode *inode, void *buf, uint64_t len, uint64_t off);
 int pt_fs_file_write(struct pt_fs *fs, struct pt_fs_inode *inode, const void *buf, uint64_t len, uint64_t off);

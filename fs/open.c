@@ -246,7 +246,7 @@ static int open_inode(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h, 
 	case PT_FS_WRITER:
 		return open_writer(fs, i, ctx, fi);
 	case PT_FS_FILE:
-		rc = pt_fs_file_open(fs, i, writes, fi->flags & O_TRUNC, &keep);
+		rc = pt_fs_file_open(fs, i, fi->flags, &keep);
 		pt_fs_intent_plain_end(fs, ctx->pid, i->node);
 		fi->keep_cache = keep;
 		fi->noflush = !writes;
@@ -348,7 +348,7 @@ static int create_file(struct pt_fs *fs, struct pt_fs_inode *dir, const char *na
 	pt_node_done(&node);
 	if (rc < 0)
 		return rc;
-	rc = pt_fs_file_open(fs, *ret_inode, (fi->flags & O_ACCMODE) != O_RDONLY, fi->flags & O_TRUNC, &keep);
+	rc = pt_fs_file_open(fs, *ret_inode, fi->flags, &keep);
 	if (rc < 0)
 		pt_fs_inode_unref(fs, *ret_inode);
 	else

@@ -42,6 +42,8 @@ struct pt_shard_writer {
 	int error;
 	char sentence[PT_FAIL_SENTENCE_MAX];
 	bool header_done, ended;
+	uint64_t fed;
+	struct pt_buf head;             /* what has been fed, until the header is done */
 	uint64_t *storage_bytes;
 	uint32_t storage_count;
 	struct tensor *tensors;
@@ -427,14 +429,46 @@ int pt_shard_writer_feed(struct pt_shard_writer *w, const void *data, uint64_t l
 
 	if (w->error)
 		return pt_fail(-w->error, "%s", w->sentence);
+	if (!len)
+		return 0;
+	if (!w->header_done && data)
+		pt_buf_append(&w->head, data, len);
+	else if (!w->header_done)
+		pt_buf_append_zeros(&w->head, len);
+	if (pt_buf_failed(&w->head))
+		return pt_fail_nomem();
+	w->fed += len;
 	rc = w->parser ? 0 : pt_parser_create(PT_FORMAT_COUNT, &sink, NULL, &w->parser);
 	if (!rc)
 		rc = pt_parser_feed(w->parser, data, len);
+	if (w->header_done)
+		pt_buf_done(&w->head);
 	if (rc < 0) {
 		w->error = rc;
 		snprintf(w->sentence, sizeof(w->sentence), "%s", pt_fail_sentence());
 	}
 	return rc < 0 ? rc : 0;
+}
+
+uint64_t pt_shard_writer_fed(const struct pt_shard_writer *w)
+{
+	return w->fed;
+}
+
+const struct pt_buf *pt_shard_writer_head(const struct pt_shard_writer *w)
+{
+	return w->header_done ? NULL : &w->head;
+}
+
+int pt_shard_writer_rename(struct pt_shard_writer *w, const char *file_name)
+{
+	char *name = pt_strdup(file_name);
+
+	if (!name)
+		return pt_fail_nomem();
+	free(w->file_name);
+	w->file_name = name;
+	return 0;
 }
 
 bool pt_shard_writer_is_tensors(const struct pt_shard_writer *w)
@@ -521,6 +555,7 @@ void pt_shard_writer_free(struct pt_shard_writer *w)
 		free(w->tensors[i].name);
 	}
 	pt_group_free(w->group);
+	pt_buf_done(&w->head);
 	free(w->bundle.names);
 	pt_parser_free(w->parser);
 	pt_spool_done(&w->spool);

@@ -16,6 +16,11 @@ int pt_shard_writer_create(struct pt_models *models, struct pt_repo *repo, uint6
 			   const struct pt_upload_options *attrs, struct pt_shard_writer **ret_w);
 /* The file's bytes in order; NULL: zeros. Errors name the tensor, and stay. */
 int pt_shard_writer_feed(struct pt_shard_writer *w, const void *data, uint64_t len);
+uint64_t pt_shard_writer_fed(const struct pt_shard_writer *w);
+/* All that was fed, as long as the file's header is not complete and nothing of it is stored; NULL: bytes have been dropped, and it can only go on. */
+const struct pt_buf *pt_shard_writer_head(const struct pt_shard_writer *w);
+/* The file is called otherwise by now. */
+int pt_shard_writer_rename(struct pt_shard_writer *w, const char *file_name);
 /* After a failure, or at the end: was it a tensor file at all? */
 bool pt_shard_writer_is_tensors(const struct pt_shard_writer *w);
 /* Everything of the file has been fed and stored. -EIO with what is missing. */

@@ -2,8 +2,12 @@
 import json
 import multiprocessing
 import os
+import signal
+import stat
 import subprocess
+import time
 
+import numpy as np
 import pytest
 import safetensors.torch
 import torch
@@ -219,3 +223,98 @@ def test_optimizer_like_files_stay_ordinary_when_they_hold_no_tensor(mnt):
     (d / "tp=0of2" / "meta.json").write_text("{}")
     assert (d / "tp=0of2" / "meta.json").read_text() == "{}"
     assert "tp=0of2" in os.listdir(d)
+
+
+def held(mnt):
+    """Bytes on disk: the store's files, and what the driver keeps open without a name."""
+    seen = {}
+    for root, _, names in os.walk(mnt.store):
+        for n in names:
+            st = os.stat(os.path.join(root, n))
+            seen[st.st_dev, st.st_ino] = st.st_blocks * 512
+    for fd in os.listdir(f"/proc/{mnt.process.pid}/fd"):
+        try:
+            st = os.stat(f"/proc/{mnt.process.pid}/fd/{fd}")
+        except OSError:
+            continue
+        if stat.S_ISREG(st.st_mode):
+            seen[st.st_dev, st.st_ino] = st.st_blocks * 512
+    return sum(seen.values())
+
+
+@pytest.mark.parametrize("fmt", ["pt", "safetensors"])
+def test_only_a_ranks_slice_is_kept_while_its_file_comes(mnt, scratch, fmt):
+    d = mnt.key("policy")
+    sd = {f"model.layers.{i}.mlp.gate_proj.weight": torch.randn(1024, 1024) for i in range(12)}       # 48 MiB
+    save(sd, str(scratch / f"f.{fmt}"))
+    data = (scratch / f"f.{fmt}").read_bytes()
+    for r in range(4):
+        before, peak = held(mnt), mnt.memory_peak()
+        with open(d / f"writer={r}of4" / f"model.{fmt}", "wb", buffering=0) as f:
+            for at in range(0, len(data), 100_000):
+                f.write(data[at : at + 100_000])
+            assert held(mnt) - before < 20 << 20
+            assert json.loads((mnt / ".ptio" / "pending").read_text()) == [] or r > 0
+        assert mnt.memory_peak() - peak < 24 << 20
+    got = load(d / f"model.{fmt}")
+    assert all(torch.equal(got[k], sd[k]) for k in sd)
+
+
+def test_a_file_that_is_stored_while_it_comes_goes_forward_only(mnt, scratch):
+    d = mnt.key("policy")
+    torch.save({"lm_head.weight": torch.ones(64, 64)}, scratch / "f.pt")
+    data = (scratch / "f.pt").read_bytes()
+    path = d / "tp=0of2" / "model.pt"
+    with pytest.raises(OSError):
+        with open(path, "wb", buffering=0) as f:
+            f.write(data[:9000])
+            with pytest.raises(OSError):
+                open(path, "rb").read()
+            os.pwrite(f.fileno(), b"x", 10)
+    assert "rename" in mnt.errors() and os.listdir(d) == [] and not path.exists()
+    # Opened for reading as well, it may be written in any order.
+    fd = os.open(path, os.O_RDWR | os.O_CREAT)
+    os.pwrite(fd, data[5000:], 5000)
+    os.pwrite(fd, data[:5000], 0)
+    assert os.pread(fd, len(data), 0) == data
+    os.close(fd)
+    # So may one that is renamed when it is whole, and one is called as it is when it is closed.
+    for r, temp in ((0, ".x"), (1, "y.pt")):
+        with open(d / f"tp={r}of2" / temp, "wb") as f:
+            f.write(data)
+            f.flush()
+            os.rename(d / f"tp={r}of2" / temp, d / f"tp={r}of2" / "other.pt")
+    assert torch.equal(torch.load(d / "other.pt")["lm_head.weight"], torch.ones(128, 64)) and sorted(os.listdir(d)) == ["lm_head.weight", "model.pt", "other.pt"]
+
+
+def test_a_rank_killed_in_the_middle_leaves_nothing(mnt, scratch):
+    d = mnt.key("policy")
+    torch.save({f"model.layers.{i}.mlp.gate_proj.weight": torch.ones(256, 256) for i in range(8)}, scratch / "f.pt")
+    data = (scratch / "f.pt").read_bytes()
+    for cut in (100, 5000, len(data) // 2, len(data) - 1):
+        pid = os.fork()
+        if pid == 0:
+            fd = os.open(d / "tp=0of2" / "model.pt", os.O_WRONLY | os.O_CREAT)
+            os.write(fd, data[:cut])
+            os.kill(os.getpid(), signal.SIGKILL)
+        assert os.waitpid(pid, 0)[1] == signal.SIGKILL
+        deadline = time.monotonic() + 20
+        while (d / "tp=0of2" / "model.pt").exists() and cut > 100 and time.monotonic() < deadline:
+            time.sleep(0.02)            # its close comes after its death
+        assert json.loads((mnt / ".ptio" / "pending").read_text()) == []
+        assert not (d / "model.pt").exists()
+    for r in range(2):
+        (d / f"tp={r}of2" / "model.pt").write_bytes(data)
+    assert torch.load(d / "model.pt")["model.layers.7.mlp.gate_proj.weight"].shape == (512, 256)
+
+
+def test_what_only_begins_like_a_tensor_file_is_an_ordinary_file(mnt, scratch):
+    d = mnt.key("policy")
+    np.savez(scratch / "a.npz", x=np.arange(5))
+    (scratch / "b.zip").write_bytes(b"PK\3\4 and no more of it" * 9)
+    for name in ("a.npz", "b.zip"):
+        data = (scratch / name).read_bytes()
+        with open(d / "tp=0of2" / name, "wb", buffering=0) as f:
+            for at in range(0, len(data), 50):
+                f.write(data[at : at + 50])
+        assert (d / "tp=0of2" / name).read_bytes() == data
