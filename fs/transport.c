@@ -31,8 +31,10 @@ void pt_fs_transport_status(const struct pt_fs *fs, json_t *root)
 	remote = json_pack("{s:s, s:b, s:s, s:I}", "peer", net.peer, "connected", net.connected, "control", net.transport, "connections",
 			   (json_int_t)net.connects);
 	if (remote && pt_remote_rdma_info(&fs->store->data, &rdma))
-		json_object_set_new(remote, "rdma", json_pack("{s:b, s:s, s:I}", "connected", rdma.connected, "device", rdma.device, "connections",
-							      (json_int_t)rdma.connects));
+		json_object_set_new(remote, "rdma", json_pack("{s:b, s:s, s:I, s:{s:s, s:I, s:I, s:I}}", "connected", rdma.connected, "device", rdma.device,
+							      "connections", (json_int_t)rdma.connects, "prices", "from", rdma.costs_from ? rdma.costs_from : "usual",
+							      "request_ns", (json_int_t)rdma.request_ns, "byte_ps", (json_int_t)rdma.byte_ps, "copy_ps",
+							      (json_int_t)rdma.copy_ps));
 	json_object_set_new(root, "remote", remote);
 }
 
@@ -65,4 +67,7 @@ void pt_fs_transport_text(const struct pt_fs *fs, void (*metric)(struct pt_buf *
 	metric(out, "rdma_written_bytes_total", "counter", "Bytes of them.", rdma.bytes_written);
 	metric(out, "rdma_write_fallbacks_total", "counter", "Pieces that were to go by RDMA and went by TCP.", rdma.write_fallbacks);
 	metric(out, "rdma_bounced_bytes_total", "counter", "Bytes moved by way of a bounce buffer.", rdma.bounced_bytes);
+	metric(out, "rdma_price_request_nanoseconds", "gauge", "What a work request is taken to cost.", rdma.request_ns);
+	metric(out, "rdma_price_byte_picoseconds", "gauge", "What moving a byte is taken to cost.", rdma.byte_ps);
+	metric(out, "rdma_price_copy_picoseconds", "gauge", "What copying a byte is taken to cost.", rdma.copy_ps);
 }

@@ -1,7 +1,7 @@
 /* net/rdma_plan.h - ranges of remote memory to work requests: which READs, and what is copied afterwards. Pure.
  *
  * Ranges that follow each other in remote memory become one READ with a list of local pieces. Ranges with gaps between them are either READs of their
- * own, or one READ of the whole span into a bounce buffer and copies out of it, whichever the device's measured costs make cheaper:
+ * own, or one READ of the whole span into a bounce buffer and copies out of it, whichever is cheaper by the prices (rdma_costs.h):
  *   separate:  requests * request_ns + bytes * byte_ps / 1000
  *   one span:  request_ns + span * byte_ps / 1000 + bytes * copy_ps / 1000 */
 #ifndef PT_NET_RDMA_PLAN_H

@@ -28,7 +28,7 @@ struct pt_remote_rdma_status {
 	uint64_t connects, reads, fallbacks;                    /* reads that went by RDMA; that had to go by TCP */
 	uint64_t requests, bytes_read, bytes_asked, bounced_bytes;      /* work requests, and what they moved for what was asked */
 	uint64_t request_ns, byte_ps, copy_ps;                  /* what reads are planned by */
-	const char *costs_from;                                 /* "told" or "usual" */
+	const char *costs_from;                                 /* "told", "measured" or "usual" */
 	uint64_t writes, bytes_written, write_fallbacks;        /* pieces of uploads that went by RDMA; that had to go by TCP after all */
 };
 

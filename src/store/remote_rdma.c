@@ -24,6 +24,7 @@
 #define PAUSE_NS INT64_C(2000000000)            /* between attempts to connect */
 #define READ_NS INT64_C(5000000000)             /* without an end a read, or a write, goes by TCP instead */
 #define PUTS_MAX 32u                            /* of one call */
+#define MEASURE_NS INT64_C(20000000)            /* on each connection, for its prices: no more is begun then */
 #define PLACES_MAX 65536u
 
 struct place {
@@ -186,6 +187,28 @@ static void disconnect(struct pt_remote_rdma *p)
 	places_clear(p);
 }
 
+/* What reads are planned by from now on: as told, else as measured, else as usual. */
+static int set_prices(struct pt_remote_rdma *p, const char **ret_from)
+{
+	struct pt_rdma_times times;
+	struct pt_rdma_costs costs;
+	int rc;
+
+	if (p->costs_told) {
+		pt_rdma_costs_set(p->rdma, &p->costs);
+		*ret_from = "told";
+		return 0;
+	}
+	rc = pt_rdma_measure(p->rdma, MEASURE_NS, &times);
+	pt_rdma_counters(p->rdma, &p->counted);         /* nobody asked for these reads */
+	if (rc < 0)
+		return rc;
+	pt_rdma_costs_from_times(&times, &costs);
+	pt_rdma_costs_set(p->rdma, &costs);
+	*ret_from = times.one_ns && times.many_ns && times.large_ns ? "measured" : "usual";
+	return 0;
+}
+
 /* A connection for the session as it is now. */
 static int connected(struct pt_remote_rdma *p)
 {
@@ -193,6 +216,7 @@ static int connected(struct pt_remote_rdma *p)
 	struct sockaddr_storage sa;
 	struct pt_rdma_costs costs;
 	struct region *region;
+	const char *from;
 	int rc;
 
 	pt_net_session(p->remote->client, &session);
@@ -215,8 +239,11 @@ static int connected(struct pt_remote_rdma *p)
 	if (rc < 0)
 		return rc;
 	p->connection = session.connection;
-	if (p->costs_told)
-		pt_rdma_costs_set(p->rdma, &p->costs);
+	rc = set_prices(p, &from);
+	if (rc < 0) {
+		disconnect(p);
+		return rc;
+	}
 	pt_rdma_costs(p->rdma, &costs);
 	pthread_mutex_lock(&p->lock);
 	LIST_FOREACH(region, &p->regions, link)
@@ -227,7 +254,7 @@ static int connected(struct pt_remote_rdma *p)
 	p->status.request_ns = costs.request_ns;
 	p->status.byte_ps = costs.byte_ps;
 	p->status.copy_ps = costs.copy_ps;
-	p->status.costs_from = p->costs_told ? "told" : "usual";
+	p->status.costs_from = from;
 	snprintf(p->status.device, sizeof(p->status.device), "%s", pt_rdma_device(p->rdma));
 	pthread_mutex_unlock(&p->lock);
 	return 0;

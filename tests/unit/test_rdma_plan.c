@@ -185,6 +185,46 @@ START_TEST(prices_are_three_numbers)
 }
 END_TEST
 
+/* Of a 100 Gbit/s device, of soft-RoCE, of nonsense, of nothing: and which side a strided shard is read by then. */
+START_TEST(prices_come_from_times_and_decide_how_a_strided_shard_is_read)
+{
+	static const struct {
+		struct pt_rdma_times times;
+		uint64_t request_ns, byte_ps, copy_ps;
+		bool apart;
+	} cases[] = {
+		/* (8200 - 2000) / 31, 1000 * (89386 - 2000) / 1048576, 1000 * 52429 / 524288; a gap of 6 KiB is 510 ns of moving and 205 of copying */
+		{ { 2000, 8200, 32, 89386, 1048576, 52429, 524288 }, 200, 83, 100, true },
+		/* The same with requests of 1.5 us. */
+		{ { 2000, 48500, 32, 89386, 1048576, 52429, 524288 }, 1500, 83, 100, false },
+		/* (400000 - 90000) / 31, 1000 * (4284304 - 90000) / 262144; a gap is 98 us */
+		{ { 90000, 400000, 32, 4284304, 262144, 300000, 524288 }, 10000, 16000, 572, true },
+		/* Many that take no longer than one, a large one that is faster, time that stands still or flies: at the bounds. */
+		{ { 5000, 5000, 32, 100, 1048576, 1, 524288 }, PT_RDMA_REQUEST_NS_MIN, PT_RDMA_BYTE_PS_MIN, PT_RDMA_COPY_PS_MIN, true },
+		{ { 1, UINT64_MAX, 2, UINT64_MAX, 1, UINT64_MAX, 1 }, PT_RDMA_REQUEST_NS_MAX, PT_RDMA_BYTE_PS_MAX, PT_RDMA_COPY_PS_MAX, true },
+		/* What was not taken is as usual. */
+		{ { 0 }, PT_RDMA_REQUEST_NS, PT_RDMA_BYTE_PS, PT_RDMA_COPY_PS, false },
+		{ { 2000, 0, 32, 89386, 1048576, 0, 0 }, PT_RDMA_REQUEST_NS, 83, PT_RDMA_COPY_PS, false },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct pt_rdma_costs c = { .pieces_max = 32, .read_max = 1 << 20, .bounce_max = 1 << 20 };
+		struct totals t;
+
+		pt_rdma_costs_from_times(&cases[i].times, &c);
+		ck_assert_uint_eq(c.request_ns, cases[i].request_ns);
+		ck_assert_uint_eq(c.byte_ps, cases[i].byte_ps);
+		ck_assert_uint_eq(c.copy_ps, cases[i].copy_ps);
+		ck_assert_uint_eq(c.read_max, 1 << 20);
+		t = shard(&c);
+		if (cases[i].apart)
+			ck_assert(t.bytes_read == t.bytes_asked && t.requests == 4096);
+		else
+			ck_assert(t.bytes_read <= 4 * t.bytes_asked && t.requests <= 64);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tcase = tcase_create("plan");
@@ -195,5 +235,6 @@ int main(void)
 	tcase_add_test(tcase, a_full_read_of_a_set_split_on_the_first_dim_asks_for_exactly_its_bytes);
 	tcase_add_test(tcase, neighbours_in_remote_memory_are_one_request_with_a_list);
 	tcase_add_test(tcase, prices_are_three_numbers);
+	tcase_add_test(tcase, prices_come_from_times_and_decide_how_a_strided_shard_is_read);
 	return run_suite("net: RDMA plan", &tcase, 1);
 }

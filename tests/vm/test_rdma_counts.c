@@ -176,6 +176,7 @@ START_TEST(a_strided_shard_is_read_as_the_prices_of_this_connection_say)
 	strided(_i, &moved);
 	apart = DIM * moved.request_ns + SHARD * moved.byte_ps / 1000;
 	together = spans * moved.request_ns + (ALL - spans * (ROW - ROW / 4)) * moved.byte_ps / 1000 + SHARD * moved.copy_ps / 1000;
+	ck_assert_str_eq(moved.costs_from, "measured");
 	printf("%s: request %llu ns, byte %llu ps, copy %llu ps: %llu us apart, %llu us together; %llu requests\n", moved.costs_from,
 	       (unsigned long long)moved.request_ns, (unsigned long long)moved.byte_ps, (unsigned long long)moved.copy_ps,
 	       (unsigned long long)apart / 1000, (unsigned long long)together / 1000, (unsigned long long)moved.requests);
