@@ -36,6 +36,9 @@ const struct pt_fs_option pt_fs_option_table[] = {
 	{ "gc=", "PTIO_GC", "on", "collect superseded objects while mounted: on or off" },
 	{ "secret_file=", "PTIO_SECRET_FILE", "", "file with the secret that a ptio:// store's daemon shares" },
 	{ "tls", "PTIO_TLS", "off", "speak TLS with a ptio:// store's daemon" },
+	{ "rdma_device=", "PTIO_RDMA_DEVICE", "", "RDMA device to reach a ptio:// store's daemon by" },
+	{ "rdma_port=", "PTIO_RDMA_PORT", "", "its port, counted from 1" },
+	{ "rdma_gid=", "PTIO_RDMA_GID", "", "index of the port's GID" },
 	{ "timeout=", "PTIO_TIMEOUT", "30", "seconds after which what a ptio:// store's daemon does not answer is EIO" },
 	{ NULL, NULL, NULL, NULL }
 };
@@ -57,6 +60,7 @@ static const struct fuse_opt specs[] = {
 	FUSE_OPT_KEY("force", KEY_FORCE),
 	FUSE_OPT_KEY("allow_other", KEY_ALLOW_OTHER),
 	FUSE_OPT_KEY("tls", KEY_TLS),
+	FUSE_OPT_KEY("rdma_device=", KEY_VALUE), FUSE_OPT_KEY("rdma_port=", KEY_VALUE), FUSE_OPT_KEY("rdma_gid=", KEY_VALUE),
 	FUSE_OPT_KEY("secret_file=", KEY_VALUE), FUSE_OPT_KEY("timeout=", KEY_VALUE),
 	FUSE_OPT_KEY("bare=", KEY_VALUE), FUSE_OPT_KEY("list=", KEY_VALUE), FUSE_OPT_KEY("verify=", KEY_VALUE),
 	FUSE_OPT_KEY("split=", KEY_VALUE), FUSE_OPT_KEY("uid=", KEY_VALUE), FUSE_OPT_KEY("gid=", KEY_VALUE),
@@ -134,6 +138,18 @@ static int bytes_set(const char *name, const char *value, uint64_t *ret)
 	return 0;
 }
 
+/* What is wrong with it is said when the store is opened. */
+static int keep_text(char **to, const char *value)
+{
+	char *copy = pt_strdup(value);
+
+	if (!copy)
+		return pt_fail_nomem();
+	free(*to);
+	*to = copy;
+	return 0;
+}
+
 /* name as in the table. */
 static int option_set(struct pt_fs_options *o, const char *name, const char *value)
 {
@@ -198,6 +214,12 @@ static int option_set(struct pt_fs_options *o, const char *name, const char *val
 		return 0;
 	if (strcmp(name, "secret_file=") == 0)
 		return secret_file(o, value);
+	if (strcmp(name, "rdma_device=") == 0)
+		return keep_text(&o->rdma_device, value);
+	if (strcmp(name, "rdma_port=") == 0)
+		return keep_text(&o->rdma_port, value);
+	if (strcmp(name, "rdma_gid=") == 0)
+		return keep_text(&o->rdma_gid, value);
 	if (strcmp(name, "timeout=") == 0) {
 		if (number(name, value, 10, 86400, &o->timeout_s) < 0 || o->timeout_s == 0)
 			return pt_fail(EINVAL, "timeout=%s: give seconds, from 1 to 86400", value);
@@ -353,5 +375,8 @@ void pt_fs_options_done(struct pt_fs_options *options)
 	free(options->store);
 	free(options->mountpoint);
 	free(options->secret_file);
-	options->store = options->mountpoint = options->secret_file = NULL;
+	free(options->rdma_device);
+	free(options->rdma_port);
+	free(options->rdma_gid);
+	options->store = options->mountpoint = options->secret_file = options->rdma_device = options->rdma_port = options->rdma_gid = NULL;
 }

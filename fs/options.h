@@ -34,6 +34,7 @@ struct pt_fs_options {
 	uint32_t uid, gid;
 	uint32_t umask;
 	char *secret_file;              /* absolute, or NULL */
+	char *rdma_device, *rdma_port, *rdma_gid;       /* NULL: not named */
 	bool tls;
 	uint32_t timeout_s;             /* 0: the default */
 	bool foreground, debug;

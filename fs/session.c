@@ -128,7 +128,7 @@ static int store_open(struct pt_fs *fs)
 {
 	const struct pt_fs_options *o = fs->options;
 	struct pt_store_options so = { .read_only = o->read_only, .create = o->create && !o->read_only, .force = o->force,
-				      .secret_file = o->secret_file, .tls = o->tls, .timeout_ns = o->timeout_s * INT64_C(1000000000) };
+				      .secret_file = o->secret_file, .rdma_device = o->rdma_device, .rdma_port = o->rdma_port, .rdma_gid = o->rdma_gid, .tls = o->tls, .timeout_ns = o->timeout_s * INT64_C(1000000000) };
 	struct pt_repo_options ro = { .verify = o->verify };
 	struct pt_store *store;
 	const char *dir;

@@ -31,7 +31,8 @@ void pt_fs_transport_status(const struct pt_fs *fs, json_t *root)
 	remote = json_pack("{s:s, s:b, s:s, s:I}", "peer", net.peer, "connected", net.connected, "control", net.transport, "connections",
 			   (json_int_t)net.connects);
 	if (remote && pt_remote_rdma_info(&fs->store->data, &rdma))
-		json_object_set_new(remote, "rdma", json_pack("{s:b, s:s, s:I, s:{s:s, s:I, s:I, s:I}}", "connected", rdma.connected, "device", rdma.device,
+		json_object_set_new(remote, "rdma", json_pack("{s:b, s:s, s:I, s:I, s:I, s:{s:s, s:I, s:I, s:I}}", "connected", rdma.connected, "device", rdma.device, "port",
+							      (json_int_t)rdma.port, "gid", (json_int_t)rdma.gid,
 							      "connections", (json_int_t)rdma.connects, "prices", "from", rdma.costs_from ? rdma.costs_from : "usual",
 							      "request_ns", (json_int_t)rdma.request_ns, "byte_ps", (json_int_t)rdma.byte_ps, "copy_ps",
 							      (json_int_t)rdma.copy_ps));

@@ -90,6 +90,7 @@ struct pt_net_session {
 	uint16_t rdma_port;             /* 0: none */
 	uint8_t rdma_token[16];
 	uint32_t pieces_max;            /* of an upload; 0: none */
+	struct sockaddr_storage rdma_peer;      /* with that port */
 	struct sockaddr_storage peer;   /* of the connection */
 };
 void pt_net_session(struct pt_net_client *c, struct pt_net_session *ret_session);

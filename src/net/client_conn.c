@@ -1,4 +1,5 @@
 /* net/client_conn.c - the bytes of a client's connection: handshake, frames out, frames in. All of it on the owner's thread. */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -166,6 +167,29 @@ static int check_session(struct pt_net_client *c, const Ptio__Wire__Session *s, 
 	return 0;
 }
 
+/* Where its connection manager is: at the address that the daemon tells, else at that of this connection. */
+static void rdma_peer(struct pt_net_session *session, const ProtobufCBinaryData *address)
+{
+	struct sockaddr_storage *sa = &session->rdma_peer;
+	struct sockaddr_in *four = (struct sockaddr_in *)sa;
+	struct sockaddr_in6 *six = (struct sockaddr_in6 *)sa;
+
+	*sa = session->peer;
+	if (address->len == sizeof(four->sin_addr)) {
+		memset(sa, 0, sizeof(*sa));
+		sa->ss_family = AF_INET;
+		memcpy(&four->sin_addr, address->data, address->len);
+	} else if (address->len == sizeof(six->sin6_addr)) {
+		memset(sa, 0, sizeof(*sa));
+		sa->ss_family = AF_INET6;
+		memcpy(&six->sin6_addr, address->data, address->len);
+	}
+	if (sa->ss_family == AF_INET)
+		four->sin_port = htons(session->rdma_port);
+	else
+		six->sin6_port = htons(session->rdma_port);
+}
+
 static int got_proof(struct pt_net_client *c, const Ptio__Wire__ServerProof *p)
 {
 	struct pt_id store = { { 0 } };
@@ -205,6 +229,7 @@ static int got_proof(struct pt_net_client *c, const Ptio__Wire__ServerProof *p)
 		memcpy(c->session.rdma_token, s->rdma_token.data, sizeof(c->session.rdma_token));
 	c->session.pieces_max = c->session.rdma_port && s->pieces_max <= PT_WIRE_PIECES_MAX ? s->pieces_max : 0;
 	c->session.peer = c->addrs[c->addr].sa;
+	rdma_peer(&c->session, &s->rdma_address);
 	pthread_mutex_unlock(&c->lock);
 	c->epoch = s->epoch;
 	enter(c, PT_CONN_UP);

@@ -7,6 +7,7 @@ libptio_core_la_SOURCES += \
 	src/net/rdma.h src/net/rdma_hello.h \
 	src/net/rdma_verbs.c src/net/rdma_verbs_server.c \
 	src/net/rdma_costs.c src/net/rdma_costs.h \
+	src/net/rdma_device.c src/net/rdma_device.h \
 	src/net/rdma_measure.c \
 	src/net/rdma_plan.c src/net/rdma_plan.h \
 	src/net/stream.c src/net/stream.h \

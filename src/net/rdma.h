@@ -25,6 +25,8 @@ int pt_rdma_server_start(const struct sockaddr *sa, socklen_t sa_len, void *memo
 			 struct pt_rdma_server **ret_server);
 /* Ends the connection that came with the token; nothing can be read through it afterwards. */
 void pt_rdma_server_drop(struct pt_rdma_server *server, const uint8_t token[PT_RDMA_TOKEN]);
+/* Of the device that it listens on, by the address; "" and 0: all. */
+const char *pt_rdma_server_device(const struct pt_rdma_server *server, uint32_t *ret_port);
 void pt_rdma_server_stop(struct pt_rdma_server *server);        /* NULL is fine; all windows are closed */
 
 /* Memory that clients of one device may write to, with the key. */
@@ -74,7 +76,13 @@ uint64_t pt_rdma_span(const struct pt_rdma *rdma);
 /* A caller's memory, for reads straight into it. -EIO. */
 int pt_rdma_register(struct pt_rdma *rdma, void *addr, uint64_t len, void **ret_region, uint32_t *ret_key);
 void pt_rdma_unregister(void *region);
-const char *pt_rdma_device(const struct pt_rdma *rdma);         /* its name */
+/* What the connection uses here. */
+struct pt_rdma_end {
+	char device[64];                /* its name */
+	uint32_t port;
+	int32_t gid;                    /* index in the port's table; -1: unknown */
+};
+void pt_rdma_end(const struct pt_rdma *rdma, struct pt_rdma_end *ret_end);
 void pt_rdma_counters(struct pt_rdma *rdma, struct pt_rdma_counters *ret_counters);
 
 #endif

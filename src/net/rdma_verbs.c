@@ -60,7 +60,7 @@ struct pt_rdma {
 	uint32_t depth;
 	struct pt_rdma_costs costs;
 	struct pt_rdma_hello span;
-	char device[64];
+	struct pt_rdma_end end;
 	struct pt_rdma_counters counters;       /* relaxed atomics */
 };
 
@@ -107,7 +107,9 @@ static int make_queue(struct pt_rdma *r)
 	if ((uint32_t)attr.max_sge < r->costs.pieces_max)
 		r->costs.pieces_max = (uint32_t)attr.max_sge;
 	r->costs.read_max = r->costs.bounce_max = READ_BYTES;
-	snprintf(r->device, sizeof(r->device), "%s", ibv_get_device_name(r->id->verbs->device));
+	snprintf(r->end.device, sizeof(r->end.device), "%s", ibv_get_device_name(r->id->verbs->device));
+	r->end.port = r->id->port_num;
+	r->end.gid = -1;
 	r->pd = ibv_alloc_pd(r->id->verbs);
 	r->channel = r->pd ? ibv_create_comp_channel(r->id->verbs) : NULL;
 	r->cq = r->channel ? ibv_create_cq(r->id->verbs, (int)r->depth + 8, NULL, r->channel, 0) : NULL;
@@ -131,6 +133,16 @@ static int make_queue(struct pt_rdma *r)
 	if (!r->bounce_mr)
 		return fail_call("ibv_reg_mr (raise the limit of locked memory: ulimit -l)");
 	return 0;
+}
+
+/* The GID that the connection manager took. */
+static void learn_gid(struct pt_rdma *r)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	if (ibv_query_qp(r->id->qp, &attr, IBV_QP_AV, &init) == 0 && attr.ah_attr.is_global)
+		r->end.gid = attr.ah_attr.grh.sgid_index;
 }
 
 int pt_rdma_connect(const struct sockaddr *sa, socklen_t sa_len, const struct sockaddr *bind_to, const uint8_t token[PT_RDMA_TOKEN], int64_t timeout_ns,
@@ -171,6 +183,8 @@ int pt_rdma_connect(const struct sockaddr *sa, socklen_t sa_len, const struct so
 		rc = fail_call("rdma_connect");
 	if (rc == 0)
 		rc = await_event(r->events, RDMA_CM_EVENT_ESTABLISHED, until, &r->span);
+	if (rc == 0)
+		learn_gid(r);
 	if (rc < 0) {
 		pt_rdma_close(r);
 		return rc;
@@ -414,9 +428,9 @@ void pt_rdma_unregister(void *region)
 		ibv_dereg_mr(region);
 }
 
-const char *pt_rdma_device(const struct pt_rdma *r)
+void pt_rdma_end(const struct pt_rdma *r, struct pt_rdma_end *ret_end)
 {
-	return r->device;
+	*ret_end = r->end;
 }
 
 void pt_rdma_counters(struct pt_rdma *r, struct pt_rdma_counters *ret_counters)
@@ -479,10 +493,10 @@ void pt_rdma_unregister(void *region)
 	(void)region;
 }
 
-const char *pt_rdma_device(const struct pt_rdma *r)
+void pt_rdma_end(const struct pt_rdma *r, struct pt_rdma_end *ret_end)
 {
 	(void)r;
-	return "";
+	memset(ret_end, 0, sizeof(*ret_end));
 }
 
 void pt_rdma_counters(struct pt_rdma *r, struct pt_rdma_counters *ret_counters)

@@ -284,6 +284,12 @@ int pt_rdma_server_close(struct pt_rdma_window *window)
 	return rc ? pt_fail(EIO, "RDMA: a window cannot be revoked: %s", strerror(rc)) : 0;
 }
 
+const char *pt_rdma_server_device(const struct pt_rdma_server *s, uint32_t *ret_port)
+{
+	*ret_port = s->listener->verbs ? s->listener->port_num : 0;
+	return s->listener->verbs ? ibv_get_device_name(s->listener->verbs->device) : "";
+}
+
 void pt_rdma_server_stop(struct pt_rdma_server *s)
 {
 	uint64_t one = 1;
@@ -342,6 +348,13 @@ int pt_rdma_server_close(struct pt_rdma_window *window)
 {
 	(void)window;
 	return 0;
+}
+
+const char *pt_rdma_server_device(const struct pt_rdma_server *s, uint32_t *ret_port)
+{
+	(void)s;
+	*ret_port = 0;
+	return "";
 }
 
 void pt_rdma_server_stop(struct pt_rdma_server *s)

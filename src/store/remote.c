@@ -201,8 +201,7 @@ int pt_remote_open(const char *hosts, const struct pt_remote_options *o, struct 
 	pthread_mutex_init(&r->pin_order, &recursive);
 	pthread_mutexattr_destroy(&recursive);
 	r->timeout_ns = o->timeout_ns > 0 ? o->timeout_ns : INT64_C(30000000000);
-	r->rdma_bind = o->rdma_bind;
-	r->rdma_costs = o->rdma_costs;
+	r->options = o;
 	net.ctx = r;
 	rc = pt_refmap_init(&r->pins);
 	if (rc == 0 && o->secret_file && *o->secret_file)
@@ -224,6 +223,7 @@ int pt_remote_open(const char *hosts, const struct pt_remote_options *o, struct 
 	}
 	if (r->rdma && pt_remote_stage_create(r, &r->stage) < 0)
 		r->stage = NULL;
+	r->options = NULL;
 	r->engines = 2;
 	*ret_meta = (struct pt_meta){ .ops = &pt_remote_meta_ops[r->session.meta_durable], .h = r };
 	ret_data->ops = &pt_remote_data_ops[r->session.data_durable];

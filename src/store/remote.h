@@ -19,12 +19,15 @@ struct pt_remote_options {
 	int64_t timeout_ns;             /* 0: 30 s */
 	enum { PT_REMOTE_AUTO, PT_REMOTE_TCP, PT_REMOTE_RDMA } transport;       /* of reads; RDMA: opening fails without it */
 	const char *rdma_bind;          /* address of the local device to use, which chooses port and GID too; NULL: as routed */
+	const char *rdma_device, *rdma_port, *rdma_gid;         /* the same by name (net/rdma_device.h), which goes before rdma_bind; NULL: not given */
 	const char *rdma_costs;         /* "REQUEST_NS,BYTE_PS,COPY_PS" to plan reads by (net/rdma_costs.h); NULL: as they are */
 };
 
 struct pt_remote_rdma_status {
 	bool connected;
-	char device[64];
+	char device[64];                                        /* and what of it is used; port 0: not known yet */
+	uint32_t port;
+	int32_t gid;
 	uint64_t connects, reads, fallbacks;                    /* reads that went by RDMA; that had to go by TCP */
 	uint64_t requests, bytes_read, bytes_asked, bounced_bytes;      /* work requests, and what they moved for what was asked */
 	uint64_t request_ns, byte_ps, copy_ps;                  /* what reads are planned by */

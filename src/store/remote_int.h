@@ -15,7 +15,7 @@ struct pt_remote {
 	struct pt_net_client *client;
 	struct pt_net_session session;
 	int64_t timeout_ns;
-	const char *rdma_bind, *rdma_costs;     /* only while it is opened */
+	const struct pt_remote_options *options;        /* only while it is opened */
 	struct pt_remote_rdma *rdma;    /* NULL: TCP only */
 	struct pt_remote_tcp_status tcp; /* atomics */
 	struct pt_remote_stage *stage;  /* NULL: uploads go by messages */

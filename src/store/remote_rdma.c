@@ -18,6 +18,7 @@
 #include "net/addr.h"
 #include "net/rdma.h"
 #include "net/rdma_costs.h"
+#include "net/rdma_device.h"
 #include "store/remote_int.h"
 
 #define CONNECT_NS INT64_C(3000000000)
@@ -51,7 +52,8 @@ struct region {
 
 struct pt_remote_rdma {
 	struct pt_remote *remote;
-	struct sockaddr_storage bind_to;
+	struct pt_rdma_where where;             /* the device that was named, or else */
+	struct sockaddr_storage bind_to;        /* the address that was */
 	bool has_bind;
 	bool costs_told;
 	struct pt_rdma_costs costs;             /* if so */
@@ -209,14 +211,41 @@ static int set_prices(struct pt_remote_rdma *p, const char **ret_from)
 	return 0;
 }
 
+/* The address of the device to use, if one was chosen. */
+static int bind_address(const struct pt_remote_rdma *p, int family, struct sockaddr_storage *ret_sa, bool *ret_bound)
+{
+	socklen_t len;
+
+	*ret_bound = true;
+	if (*p->where.device)
+		return pt_rdma_where_address(&p->where, family, ret_sa, &len);
+	*ret_sa = p->bind_to;
+	*ret_bound = p->has_bind;
+	return 0;
+}
+
+/* What was named is what is used: an address may be that of two GIDs, or of two devices. */
+static int check_end(const struct pt_remote_rdma *p, const struct pt_rdma_end *end)
+{
+	const struct pt_rdma_where *w = &p->where;
+
+	if (!*w->device || (strcmp(w->device, end->device) == 0 && (!w->port || w->port == end->port) && (w->gid < 0 || end->gid < 0 || w->gid == end->gid)))
+		return 0;
+	return pt_fail(ENODEV, "the connection manager uses GID %d of %s, port %u, for the address of what was named (%s); name that, or change its addresses", end->gid,
+		       end->device, end->port, w->device);
+}
+
 /* A connection for the session as it is now. */
 static int connected(struct pt_remote_rdma *p)
 {
 	struct pt_net_session session;
 	struct sockaddr_storage sa;
+	struct sockaddr_storage from;
 	struct pt_rdma_costs costs;
+	struct pt_rdma_end end;
 	struct region *region;
-	const char *from;
+	const char *costs_from;
+	bool bound = false;
 	int rc;
 
 	pt_net_session(p->remote->client, &session);
@@ -229,17 +258,17 @@ static int connected(struct pt_remote_rdma *p)
 	p->retry_at_ns = pt_time_boot_ns() + PAUSE_NS;
 	if (!session.rdma_port)
 		return pt_fail(EOPNOTSUPP, "the daemon does not serve by RDMA");
-	sa = session.peer;
-	if (sa.ss_family == AF_INET)
-		((struct sockaddr_in *)&sa)->sin_port = htons(session.rdma_port);
-	else
-		((struct sockaddr_in6 *)&sa)->sin6_port = htons(session.rdma_port);
-	rc = pt_rdma_connect((struct sockaddr *)&sa, sizeof(sa), p->has_bind ? (struct sockaddr *)&p->bind_to : NULL, session.rdma_token, CONNECT_NS,
-			     &p->rdma);
+	sa = session.rdma_peer;
+	rc = bind_address(p, sa.ss_family, &from, &bound);
+	if (rc == 0)
+		rc = pt_rdma_connect((struct sockaddr *)&sa, sizeof(sa), bound ? (struct sockaddr *)&from : NULL, session.rdma_token, CONNECT_NS, &p->rdma);
 	if (rc < 0)
 		return rc;
 	p->connection = session.connection;
-	rc = set_prices(p, &from);
+	pt_rdma_end(p->rdma, &end);
+	rc = check_end(p, &end);
+	if (rc == 0)
+		rc = set_prices(p, &costs_from);
 	if (rc < 0) {
 		disconnect(p);
 		return rc;
@@ -254,8 +283,10 @@ static int connected(struct pt_remote_rdma *p)
 	p->status.request_ns = costs.request_ns;
 	p->status.byte_ps = costs.byte_ps;
 	p->status.copy_ps = costs.copy_ps;
-	p->status.costs_from = from;
-	snprintf(p->status.device, sizeof(p->status.device), "%s", pt_rdma_device(p->rdma));
+	p->status.costs_from = costs_from;
+	snprintf(p->status.device, sizeof(p->status.device), "%s", end.device);
+	p->status.port = end.port;
+	p->status.gid = end.gid;
 	pthread_mutex_unlock(&p->lock);
 	return 0;
 }
@@ -525,7 +556,7 @@ static int connect_first(struct pt_remote_rdma *p, bool must)
 
 	for (;;) {
 		rc = connected(p);
-		if (rc == 0 || !must || rc == -EOPNOTSUPP || rc == -EACCES || p->retry_at_ns >= until)
+		if (rc == 0 || !must || rc == -EOPNOTSUPP || rc == -EACCES || rc == -ENODEV || p->retry_at_ns >= until)
 			return rc;
 		left = p->retry_at_ns - pt_time_boot_ns();
 		if (left > 0)
@@ -536,7 +567,9 @@ static int connect_first(struct pt_remote_rdma *p, bool must)
 int pt_remote_rdma_start(struct pt_remote *r, bool must, struct pt_remote_rdma **ret_rdma)
 {
 	struct pt_remote_rdma *p = pt_calloc(1, sizeof(*p));
+	const struct pt_remote_options *o = r->options;
 	struct pt_addr *addrs;
+	socklen_t len;
 	size_t count;
 	int rc;
 
@@ -549,8 +582,13 @@ int pt_remote_rdma_start(struct pt_remote *r, bool must, struct pt_remote_rdma *
 	pthread_mutex_init(&p->lock, NULL);
 	pthread_cond_init(&p->cond, NULL);
 	rc = pt_refmap_init(&p->places);
-	if (rc == 0 && r->rdma_bind && *r->rdma_bind) {
-		rc = pt_addr_resolve(r->rdma_bind, &addrs, &count);
+	if (rc == 0)
+		rc = pt_rdma_where_parse(o->rdma_device, o->rdma_port, o->rdma_gid, &p->where);
+	/* What is named wrongly is said now, also where there may be no need of it. */
+	if (rc == 0 && *p->where.device)
+		rc = pt_rdma_where_address(&p->where, r->session.rdma_peer.ss_family, &p->bind_to, &len);
+	else if (rc == 0 && o->rdma_bind && *o->rdma_bind) {
+		rc = pt_addr_resolve(o->rdma_bind, &addrs, &count);
 		if (rc == 0) {
 			p->bind_to = addrs[0].sa;
 			if (p->bind_to.ss_family == AF_INET)
@@ -561,8 +599,8 @@ int pt_remote_rdma_start(struct pt_remote *r, bool must, struct pt_remote_rdma *
 			free(addrs);
 		}
 	}
-	if (rc == 0 && r->rdma_costs && *r->rdma_costs) {
-		rc = pt_rdma_costs_parse(r->rdma_costs, &p->costs);
+	if (rc == 0 && o->rdma_costs && *o->rdma_costs) {
+		rc = pt_rdma_costs_parse(o->rdma_costs, &p->costs);
 		p->costs_told = true;
 	}
 	if (rc < 0) {
@@ -570,7 +608,7 @@ int pt_remote_rdma_start(struct pt_remote *r, bool must, struct pt_remote_rdma *
 		return rc;
 	}
 	rc = connect_first(p, must);
-	if (rc < 0 && !must) {
+	if (rc < 0 && rc != -ENODEV && !must) {
 		bool later = r->session.rdma_port && rc != -EOPNOTSUPP;
 
 		if (!later) {

@@ -262,12 +262,19 @@ static int open_memory(struct pt_store *s, const char *size)
 static int open_remote(struct pt_store *s, const char *hosts, int transport, const struct pt_store_options *o)
 {
 	struct pt_remote_options remote = { .secret_file = o->secret_file, .tls = o->tls, .timeout_ns = o->timeout_ns, .rdma_bind = getenv("PTIO_RDMA_BIND"),
-					    .rdma_costs = getenv("PTIO_RDMA_COSTS") };
+					    .rdma_costs = getenv("PTIO_RDMA_COSTS"), .rdma_device = o->rdma_device, .rdma_port = o->rdma_port,
+					    .rdma_gid = o->rdma_gid };
 	const char *tls = getenv("PTIO_TLS"), *timeout = getenv("PTIO_TIMEOUT");
 	uint64_t seconds;
 	int rc;
 
 	remote.transport = transport;
+	if (!remote.rdma_device)
+		remote.rdma_device = getenv("PTIO_RDMA_DEVICE");
+	if (!remote.rdma_port)
+		remote.rdma_port = getenv("PTIO_RDMA_PORT");
+	if (!remote.rdma_gid)
+		remote.rdma_gid = getenv("PTIO_RDMA_GID");
 	if (!remote.secret_file)
 		remote.secret_file = getenv("PTIO_SECRET_FILE");
 	if (tls && strcmp(tls, "1") == 0)

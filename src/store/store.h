@@ -27,11 +27,14 @@ struct pt_store_options {
 	/* Of ptio:// stores. */
 	const char *secret_file;        /* NULL: from the environment PTIO_SECRET_FILE, else none */
 	bool tls;                       /* as also the environment PTIO_TLS=1 says */
+	/* The RDMA device to use, its port and the index of its GID; NULL: from the environment PTIO_RDMA_DEVICE, PTIO_RDMA_PORT, PTIO_RDMA_GID, else
+	 * the one that has the address PTIO_RDMA_BIND, else as routed. -ENODEV: there is no such. */
+	const char *rdma_device, *rdma_port, *rdma_gid;
 	int64_t timeout_ns;             /* after which what the daemon does not answer fails; 0: PTIO_TIMEOUT seconds, else 30 s */
 };
 
 /* URIs: "/path", "dir:/path", "mem:SIZE" (64M, 2G; a private in-memory index beside it), "ptio://host:port[,host:port]" (a ptiod; the first that answers),
- * "tcp://..." (the same, over TCP whatever else there is), "rdma://..." (reads by RDMA, or it does not open; PTIO_RDMA_BIND names the local device by its address).
+ * "tcp://..." (the same, over TCP whatever else there is), "rdma://..." (reads by RDMA, or it does not open).
  * -EINVAL: not a URI ptio knows (names the forms); -ENOENT; -ENOTSUP: network filesystem without force; -EACCES: the daemon's
  * secret is another; -EIO: no daemon answers. A relative path is taken from the working directory. */
 int pt_store_open(const char *uri, const struct pt_store_options *options, struct pt_store **ret_store);

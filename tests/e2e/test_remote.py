@@ -172,3 +172,15 @@ def test_a_local_store_has_no_network_counters(mounts):
     mount = mounts("mnt")
     assert "remote" not in json.loads((mount / ".ptio" / "status.json").read_text())
     assert not [name for name in metrics(mount) if name.startswith(("ptio_net", "ptio_tcp", "ptio_rdma"))]
+
+
+def test_an_rdma_device_that_is_not_there_is_refused_with_a_sentence(daemon, scratch):
+    point = scratch / "nowhere"
+    point.mkdir()
+    done = subprocess.run([str(PTIOFS), daemon.uri, str(point), "-f", "-o", f"secret_file={daemon.secret},rdma_device=ptio_none"],
+                          capture_output=True, timeout=60)
+    assert done.returncode != 0 and b"ptio_none" in done.stderr, done.stderr
+    assert not os.path.ismount(point)
+    done = subprocess.run([str(PTIOD), "mem:1M", "--listen", "127.0.0.1:0", "--secret-file", str(daemon.secret), "--rdma-device", "ptio_none"],
+                          capture_output=True, timeout=60)
+    assert done.returncode != 0 and b"ptio_none" in done.stderr, done.stderr

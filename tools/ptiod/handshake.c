@@ -151,6 +151,7 @@ void conn_welcome(struct conn *c, bool resumed)
 	if (s->span) {
 		info.rdma_port = span_port(s);
 		info.pieces_max = windows_max(s);
+		info.rdma_address = span_address(s);
 		info.rdma_token = (ProtobufCBinaryData){ sizeof(c->rdma_token), c->rdma_token };
 	}
 	proof.session = &info;

@@ -113,8 +113,8 @@ static int start_span(struct server *s)
 	port = ntohs(addr.sa.ss_family == AF_INET ? ((struct sockaddr_in *)&addr.sa)->sin_port : ((struct sockaddr_in6 *)&addr.sa)->sin6_port);
 	rc = span_start(s, &addr, port);
 	if (rc == 0)
-		say_listening(s->listen_fds[0], "rdma");
-	else if (strcmp(s->options->rdma, "auto") == 0)
+		span_say(s, &addr);
+	else if (strcmp(s->options->rdma, "auto") == 0 && !s->options->rdma_device && !s->options->rdma_port && !s->options->rdma_gid)
 		rc = 0;
 	return rc;
 }

@@ -46,6 +46,7 @@ struct options {
 	int64_t lease_ttl_ns, lease_margin_ns, drain_ns;
 	uint32_t workers, clients_max;
 	const char *rdma;               /* "auto", "yes", "no" */
+	const char *rdma_device, *rdma_port, *rdma_gid; /* NULL: not named */
 	const char *arena;              /* size */
 };
 
@@ -161,6 +162,9 @@ struct span;
 
 /* Starts what --rdma asks for; s->span stays NULL where there is nothing to start. */
 int span_start(struct server *s, const struct pt_addr *addr, uint16_t port);
+/* Address in network order, where the device was named, else empty. */
+ProtobufCBinaryData span_address(const struct server *s);
+void span_say(const struct server *s, const struct pt_addr *addr);      /* in the log: where it listens */
 void span_stop(struct server *s);
 uint16_t span_port(const struct server *s);
 struct pt_rdma_server *span_rdma(const struct server *s);

@@ -33,6 +33,9 @@ static const struct setting settings[] = {
 	{ "http", TEXT, AT(http), "HOST:PORT", "serve /metrics and /healthz here", 0, 0 },
 	{ "log", TEXT, AT(log_file), "FILE", "log there instead of to standard error; SIGHUP opens it anew", 0, 0 },
 	{ "rdma", TEXT, AT(rdma), "auto|yes|no", "serve reads by RDMA at the first address to listen on (default auto: if it is a device's)", 0, 0 },
+	{ "rdma-device", TEXT, AT(rdma_device), "NAME", "the RDMA device to serve by; the first address to listen on chooses it else", 0, 0 },
+	{ "rdma-port", TEXT, AT(rdma_port), "N", "its port, counted from 1 (default any)", 0, 0 },
+	{ "rdma-gid", TEXT, AT(rdma_gid), "N", "index of the port's GID (default: the first that is an address of the kind listened on)", 0, 0 },
 	{ "arena", TEXT, AT(arena), "SIZE", "memory for objects that are read by RDMA; uploads take a quarter as much again (default 256M)", 0, 0 },
 	{ "workers", NUMBER, AT(workers), "N", "threads that use the store (default 8)", 1, 64 },
 	{ "max-clients", NUMBER, AT(clients_max), "N", "clients at once (default 1024)", 1, 65536 },
@@ -230,6 +233,8 @@ static int check(const struct options *o)
 		return pt_fail(EINVAL, "--insecure and --secret-file exclude each other");
 	if (strcmp(o->rdma, "auto") != 0 && strcmp(o->rdma, "yes") != 0 && strcmp(o->rdma, "no") != 0)
 		return pt_fail(EINVAL, "rdma is auto, yes or no, not \"%s\"", o->rdma);
+	if (strcmp(o->rdma, "no") == 0 && (o->rdma_device || o->rdma_port || o->rdma_gid))
+		return pt_fail(EINVAL, "an RDMA device is named, and rdma is no; leave one of them out");
 	if (o->tls && o->insecure)
 		return pt_fail(EINVAL, "--tls needs --secret-file, which is its key");
 	return 0;

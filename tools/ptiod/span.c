@@ -3,6 +3,7 @@
  * Invariants:
  * 1. A piece is given back, and its memory used again, only when ttl + margin have passed since it was last told to a client.
  * 2. An entry is told only when all of its bytes are loaded and every chunk matched its checksum. */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@
 #include "manifest/key.h"
 #include "manifest/record_small.h"
 #include "net/rdma.h"
+#include "net/rdma_device.h"
 #include "store/arena.h"
 #include "tools/ptiod/server.h"
 
@@ -40,6 +42,7 @@ struct span {
 	uint8_t *memory;
 	uint64_t bytes;
 	uint16_t port;
+	struct sockaddr_storage address;        /* of the device that was named; family 0: none was */
 	struct pt_rdma_server *rdma;
 	pthread_mutex_t lock;                   /* all below */
 	pthread_cond_t loaded;
@@ -101,9 +104,44 @@ static void span_free(struct server *s, struct span *sp)
 	free(sp);
 }
 
+/* The address of the device that was named, with the port that is listened on. */
+static int named_address(const struct options *o, int family, uint16_t port, struct span *sp)
+{
+	struct sockaddr_in6 *six = (struct sockaddr_in6 *)&sp->address;
+	struct pt_rdma_where where;
+	socklen_t len;
+	int rc = pt_rdma_where_parse(o->rdma_device, o->rdma_port, o->rdma_gid, &where);
+
+	if (rc < 0 || !*where.device)
+		return rc;
+	/* A GID of its own choice may be of another kind: clients are told the address. */
+	rc = pt_rdma_where_address(&where, where.gid < 0 ? family : AF_UNSPEC, &sp->address, &len);
+	if (rc == 0 && sp->address.ss_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&six->sin6_addr))
+		rc = pt_fail(EINVAL, "GID %d of %s is a link-local address, which clients cannot reach it by; name another GID", where.gid, where.device);
+	if (rc < 0)
+		return rc;
+	if (sp->address.ss_family == AF_INET)
+		((struct sockaddr_in *)&sp->address)->sin_port = htons(port);
+	else
+		six->sin6_port = htons(port);
+	return 0;
+}
+
+/* That is the device which listens there. */
+static int check_device(const struct options *o, const struct span *sp)
+{
+	uint32_t port;
+	const char *device = pt_rdma_server_device(sp->rdma, &port);
+
+	if (!sp->address.ss_family || strcmp(device, o->rdma_device) == 0)
+		return 0;
+	return pt_fail(ENODEV, "the address of %s leads to %s; change the addresses of their interfaces, or name another GID", o->rdma_device, *device ? device : "no device");
+}
+
 int span_start(struct server *s, const struct pt_addr *addr, uint16_t port)
 {
 	struct span *sp = pt_calloc(1, sizeof(*sp));
+	const struct sockaddr *sa = (const struct sockaddr *)&addr->sa;
 	int rc;
 
 	if (!sp)
@@ -123,7 +161,13 @@ int span_start(struct server *s, const struct pt_addr *addr, uint16_t port)
 	if (rc == 0 && !(sp->memory = span_memory(sp->bytes)))
 		rc = pt_fail_nomem();
 	if (rc == 0)
-		rc = pt_rdma_server_start((const struct sockaddr *)&addr->sa, addr->len, sp->memory, sp->bytes, admit, sp, &sp->rdma);
+		rc = named_address(s->options, addr->sa.ss_family, port, sp);
+	if (rc == 0 && sp->address.ss_family)
+		sa = (const struct sockaddr *)&sp->address;
+	if (rc == 0)
+		rc = pt_rdma_server_start(sa, addr->len, sp->memory, sp->bytes, admit, sp, &sp->rdma);
+	if (rc == 0)
+		rc = check_device(s->options, sp);
 	if (rc < 0) {
 		span_free(s, sp);
 		return rc;
@@ -151,6 +195,32 @@ uint16_t span_port(const struct server *s)
 struct pt_rdma_server *span_rdma(const struct server *s)
 {
 	return s->span->rdma;
+}
+
+ProtobufCBinaryData span_address(const struct server *s)
+{
+	struct sockaddr_storage *sa = &s->span->address;
+
+	if (sa->ss_family == AF_INET)
+		return (ProtobufCBinaryData){ 4, (uint8_t *)&((struct sockaddr_in *)sa)->sin_addr };
+	if (sa->ss_family == AF_INET6)
+		return (ProtobufCBinaryData){ 16, (uint8_t *)&((struct sockaddr_in6 *)sa)->sin6_addr };
+	return (ProtobufCBinaryData){ 0, NULL };
+}
+
+void span_say(const struct server *s, const struct pt_addr *addr)
+{
+	const struct sockaddr_storage *sa = s->span->address.ss_family ? &s->span->address : &addr->sa;
+	char text[PT_ADDR_TEXT_MAX];
+	const char *device;
+	uint32_t port;
+
+	pt_addr_format((const struct sockaddr *)sa, text, sizeof(text));
+	device = pt_rdma_server_device(s->span->rdma, &port);
+	if (*device)
+		pt_log(PT_LOG_INFO, "listening on %s (rdma, %s port %u)", text, device, port);
+	else
+		pt_log(PT_LOG_INFO, "listening on %s (rdma)", text);
 }
 
 void span_admit(struct server *s, struct conn *c)
