@@ -3,16 +3,20 @@
 
 #include <ftw.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <unistd.h>
 
+#include "unit/daemon.h"
 #include "unit/sha256.h"
+#include "unit/store_support.h"
 
 #define BIG (4u << 20)
 
 struct ptio *P;
 static char uri[256], dir[200];
+static struct daemon served;            /* pid 0: the store is here */
 static uint8_t *big;                    /* the registered buffer of reads() */
 static void *made[65536];
 static size_t made_count;
@@ -34,11 +38,43 @@ static void open_store(void)
 	OK(ptio_register_buffer(P, big, BIG));
 }
 
+static bool is_rdma(void)
+{
+	const char *cases = getenv("PTIO_CASES");
+
+	return cases && strcmp(cases, "rdma") == 0;
+}
+
+int case_first(void)
+{
+	return is_rdma() ? CASE_RDMA : CASE_MEM;
+}
+
+int case_last(void)
+{
+	return is_rdma() ? CASE_RDMA : CASE_TCP;
+}
+
+static void serve(const char *transport, const char *const *args)
+{
+	snprintf(dir, sizeof(dir), "%s", dir_make());
+	setenv("PTIO_SECRET_FILE", daemon_secret(dir), 1);
+	daemon_start_first(&served, dir, "mem:64M", args);
+	snprintf(uri, sizeof(uri), "%s://%.*s:%u", transport, (int)strcspn(args[1], ":"), args[1], served.port);
+}
+
 void case_begin(int engine)
 {
+	static const char *const tcp[] = { "--listen", "127.0.0.1:0", "--rdma", "no", NULL };
+	static const char *const rdma[] = { "--listen", "10.77.0.1:0", "--rdma", "yes", "--arena", "8M", NULL };
 	const char *tmp = getenv("TMPDIR");
 
-	if (engine) {
+	if (engine == CASE_TCP) {
+		serve("tcp", tcp);
+	} else if (engine == CASE_RDMA) {
+		setenv("PTIO_RDMA_DEVICE", "rxe1", 1);
+		serve("rdma", rdma);
+	} else if (engine == CASE_DIR) {
 		snprintf(dir, sizeof(dir), "%.150s/ptio-case-XXXXXX", tmp && *tmp ? tmp : "/tmp");
 		ck_assert_ptr_nonnull(mkdtemp(dir));
 		snprintf(uri, sizeof(uri), "dir:%s", dir);
@@ -60,6 +96,7 @@ static void close_store(void)
 void case_end(void)
 {
 	close_store();
+	daemon_stop(&served, SIGKILL);
 	if (*dir)
 		nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 	while (made_count)

@@ -15,13 +15,17 @@
 
 #include "ptio/ptio.h"
 
-#define CASE_ENGINES 2                  /* loop index 0: mem, 1: dir */
+/* By loop index. Remote ones are stores of a ptiod, one a case; the environment PTIO_CASES=rdma runs the cases over RDMA instead of the others, which only
+ * the test VM can (tests/vm/conformance). */
+enum { CASE_MEM, CASE_DIR, CASE_TCP, CASE_RDMA };
+int case_first(void);
+int case_last(void);
 
 extern struct ptio *P;                  /* the store of the running case: empty at its start */
 
 void case_begin(int engine);
 void case_end(void);
-/* Closes and opens the store again (dir only; nothing happens to mem). */
+/* Closes and opens the store again (nothing happens to mem, which would be gone). */
 void case_reopen(void);
 const char *case_uri(void);
 void *case_alloc(size_t size);          /* zeroed */
@@ -36,7 +40,7 @@ void *case_alloc(size_t size);          /* zeroed */
 	END_TEST
 
 /* Adds a case to run on every engine. */
-#define ADD_CASE(tc, name) tcase_add_loop_test(tc, name, 0, CASE_ENGINES)
+#define ADD_CASE(tc, name) tcase_add_loop_test(tc, name, case_first(), case_last() + 1)
 
 struct how {
 	struct ptio_axis axes[8];

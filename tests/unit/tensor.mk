@@ -1,7 +1,7 @@
 # Unit tests of the tensor layer; the flags to use are shown in the top Makefile.am.
 # The conformance cases A01..A101 (docs/CONFORMANCE.md) share tests/lib/case.c.
 check_LIBRARIES += tests/lib/libcase.a
-tests_lib_libcase_a_SOURCES = tests/lib/case.c tests/lib/case.h
+tests_lib_libcase_a_SOURCES = tests/lib/case.c tests/lib/case.h $(net_support)
 tests_lib_libcase_a_CPPFLAGS = $(UNIT_CPPFLAGS)
 CASE_LIBS = tests/lib/libcase.a $(UNIT_LIBS)
 EXTRA_DIST += tests/lib/tensor_help.h

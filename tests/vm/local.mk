@@ -10,4 +10,4 @@ tests_vm_test_rdma_counts_LDADD = $(UNIT_LIBS)
 tests_vm_test_rdma_write_SOURCES = tests/vm/test_rdma_write.c tests/unit/raw_peer.c tests/unit/raw_peer.h $(net_support)
 tests_vm_test_rdma_write_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_vm_test_rdma_write_LDADD = $(UNIT_LIBS)
-EXTRA_DIST += tests/vm/test_mount.sh tests/vm/test_names.sh
+EXTRA_DIST += tests/vm/conformance tests/vm/test_mount.sh tests/vm/test_names.sh
