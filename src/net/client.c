@@ -216,6 +216,18 @@ static void note_failure_locked(struct pt_net_client *c, int rc)
 	pthread_cond_broadcast(&c->decided);
 }
 
+/* Begins to look the names up. Not before there was a session: whoever opens the client waits for its first answers. */
+static void look_up(struct pt_net_client *c)
+{
+	bool established;
+
+	pthread_mutex_lock(&c->lock);
+	established = c->established;
+	pthread_mutex_unlock(&c->lock);
+	if (established && !c->resolve && pt_resolve_start(c->hosts, c->wake_fd, &c->resolve) < 0)
+		c->resolve = NULL;
+}
+
 /* What was sent goes back to the queue's front, in order, if it may be sent again; else it ends. The thread's sentence says why. */
 static void lost(struct pt_net_client *c, int rc)
 {
@@ -250,20 +262,52 @@ static void lost(struct pt_net_client *c, int rc)
 		call->state = PT_NET_IDLE;
 		call->done(call, pt_fail(EIO, "%s", why));
 	}
-	/* The same daemon first, at once; then each in turn; a pause after a round. */
+	/* The same daemon first, at once; then each in turn; a pause after a round. In each round the names are looked up anew: a daemon may be back elsewhere. */
 	if (was_up) {
 		c->round = 0;
 		c->retry_at_ns = pt_time_boot_ns();
+		look_up(c);
 		return;
 	}
 	c->round++;
 	c->addr = (c->addr + 1) % c->addr_count;
+	if (c->addr == 0)
+		look_up(c);
 	c->retry_at_ns = pt_time_boot_ns();
 	if (c->round >= c->addr_count) {
 		int64_t pause = BACKOFF_MIN_NS << (c->round / c->addr_count < 6 ? c->round / c->addr_count : 6);
 
 		c->retry_at_ns += pause < BACKOFF_MAX_NS ? pause : BACKOFF_MAX_NS;
 	}
+}
+
+/* What a look-up that has ended found is used from now on. An attempt at an address that is none any more ends. */
+static void take_addresses(struct pt_net_client *c)
+{
+	struct pt_addr *addrs = NULL, *old = c->addrs;
+	size_t count = 0, at = 0;
+	bool gone;
+
+	if (!c->resolve || !pt_resolve_take(c->resolve, &addrs, &count))
+		return;
+	c->resolve = NULL;
+	if (!addrs)
+		return;
+	while (at < count && (addrs[at].len != old[c->addr].len || memcmp(&addrs[at].sa, &old[c->addr].sa, addrs[at].len) != 0))
+		at++;
+	gone = at == count;
+	pthread_mutex_lock(&c->lock);
+	c->addrs = addrs;
+	c->addr_count = count;
+	c->addr = gone ? 0 : at;
+	pthread_mutex_unlock(&c->lock);
+	free(old);
+	if (gone && c->state != PT_CONN_DOWN && c->state != PT_CONN_UP) {
+		lost(c, pt_fail(EIO, "its name leads to another address now"));
+		c->addr = 0;
+	}
+	if (gone && c->state == PT_CONN_DOWN)
+		c->retry_at_ns = pt_time_boot_ns();
 }
 
 /* Calls that may have been done already, when nobody remembers whether they were. */
@@ -480,6 +524,7 @@ static void *owner(void *arg)
 	while (!closing) {
 		int64_t now = pt_time_boot_ns(), wait;
 
+		take_addresses(c);
 		look_at_time(c, now);
 		move_bytes(c, 0);
 		wait = next_time(c, now) - pt_time_boot_ns();
@@ -522,7 +567,9 @@ static void client_free(struct pt_net_client *c)
 	if (c->wake_fd >= 0)
 		close(c->wake_fd);
 	pt_tls_free(c->tls);
+	pt_resolve_drop(c->resolve);
 	free(c->addrs);
+	free(c->hosts);
 	pt_secret_wipe(&c->secret);
 	pthread_cond_destroy(&c->decided);
 	pthread_mutex_destroy(&c->lock);
@@ -586,6 +633,8 @@ int pt_net_client_open(const struct pt_net_options *o, struct pt_net_client **re
 		rc = pt_id_random(&c->session_id);
 	if (rc == 0 && o->tls)
 		rc = pt_tls_create(&c->secret, false, &c->tls);
+	if (rc == 0 && !(c->hosts = pt_strdup(o->hosts)))
+		rc = pt_fail_nomem();
 	if (rc == 0)
 		rc = pt_addr_resolve(o->hosts, &c->addrs, &c->addr_count);
 	if (rc == 0)

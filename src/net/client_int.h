@@ -6,6 +6,7 @@
 
 #include "net/addr.h"
 #include "net/client.h"
+#include "net/resolve.h"
 #include "net/stream.h"
 #include "net/tls.h"
 
@@ -20,8 +21,7 @@ struct pt_net_client {
 	/* Fixed after open. */
 	struct pt_secret secret;
 	struct pt_tls *tls;
-	struct pt_addr *addrs;
-	size_t addr_count;
+	char *hosts;                    /* as given */
 	int64_t timeout_ns;
 	struct pt_id session_id;
 	void (*forgotten)(void *ctx);
@@ -37,6 +37,7 @@ struct pt_net_client {
 	bool established;               /* a session came about */
 	bool in_vain;                   /* a call has waited out its time since there was a session */
 	uint64_t attempts;              /* connections that came to nothing */
+	size_t addr_count;
 	int last_rc;
 	struct pt_net_session session;
 	struct pt_net_status status;
@@ -50,7 +51,9 @@ struct pt_net_client {
 	uint64_t sent_bytes;
 	enum pt_conn_state state;
 	struct pt_stream stream;
+	struct pt_addr *addrs;          /* of the hosts, as the resolver said at the latest; never none */
 	size_t addr;                    /* index of the one in use or to be tried */
+	struct pt_resolve *resolve;     /* a look-up under way */
 	uint32_t round;                 /* failures in a row */
 	int64_t retry_at_ns, state_since_ns, heard_ns;
 	struct pt_auth auth;

@@ -10,6 +10,7 @@ libptio_core_la_SOURCES += \
 	src/net/rdma_device.c src/net/rdma_device.h \
 	src/net/rdma_measure.c \
 	src/net/rdma_plan.c src/net/rdma_plan.h \
+	src/net/resolve.c src/net/resolve.h \
 	src/net/stream.c src/net/stream.h \
 	src/net/tls.c src/net/tls.h \
 	src/net/wire.c src/net/wire.h

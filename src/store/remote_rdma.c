@@ -568,6 +568,8 @@ int pt_remote_rdma_start(struct pt_remote *r, bool must, struct pt_remote_rdma *
 {
 	struct pt_remote_rdma *p = pt_calloc(1, sizeof(*p));
 	const struct pt_remote_options *o = r->options;
+	char bind_text[PT_ADDR_TEXT_MAX];
+	struct in6_addr six;
 	struct pt_addr *addrs;
 	socklen_t len;
 	size_t count;
@@ -588,7 +590,9 @@ int pt_remote_rdma_start(struct pt_remote *r, bool must, struct pt_remote_rdma *
 	if (rc == 0 && *p->where.device)
 		rc = pt_rdma_where_address(&p->where, r->session.rdma_peer.ss_family, &p->bind_to, &len);
 	else if (rc == 0 && o->rdma_bind && *o->rdma_bind) {
-		rc = pt_addr_resolve(o->rdma_bind, &addrs, &count);
+		/* It has no port, so that IPv6 needs no brackets. */
+		snprintf(bind_text, sizeof(bind_text), inet_pton(AF_INET6, o->rdma_bind, &six) == 1 ? "[%s]" : "%s", o->rdma_bind);
+		rc = pt_addr_resolve(bind_text, &addrs, &count);
 		if (rc == 0) {
 			p->bind_to = addrs[0].sa;
 			if (p->bind_to.ss_family == AF_INET)

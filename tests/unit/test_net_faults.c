@@ -1,6 +1,8 @@
 /* tests/unit/test_net_faults.c - daemons that die, fall silent or forget, connections that are cut: what clients see, and that they recover by themselves. */
 #include <arpa/inet.h>
+#include <dlfcn.h>
 #include <errno.h>
+#include <netdb.h>
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -51,6 +53,23 @@ static void stop(void)
 {
 	pt_meta_close(&meta);
 	pt_data_close(&data);
+}
+
+/* The resolver of this program: "moving.test" is wherever it is put, and nothing is answered while it hangs. */
+static const char *moving = "127.0.0.1";        /* atomic */
+static int hanging, asked;                      /* atomics */
+
+int getaddrinfo(const char *node, const char *service, const struct addrinfo *hints, struct addrinfo **ret_list)
+{
+	int (*real)(const char *, const char *, const struct addrinfo *, struct addrinfo **) =
+		(int (*)(const char *, const char *, const struct addrinfo *, struct addrinfo **))(uintptr_t)dlsym(RTLD_NEXT, "getaddrinfo");
+
+	__atomic_add_fetch(&asked, 1, __ATOMIC_SEQ_CST);
+	while (__atomic_load_n(&hanging, __ATOMIC_SEQ_CST))
+		nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
+	if (node && strcmp(node, "moving.test") == 0)
+		node = __atomic_load_n(&moving, __ATOMIC_SEQ_CST);
+	return real(node, service, hints, ret_list);
 }
 
 static void sleep_ms(int ms)
@@ -594,6 +613,53 @@ static void terminate(void)
 	MUST(kill(d.pid, SIGTERM) == 0);
 }
 
+START_TEST(a_name_that_leads_elsewhere_is_looked_up_again)
+{
+	char hosts[64], listen_on[64];
+	const char *args[] = { "--listen", listen_on, NULL };
+	struct pt_blob_ref ref = blob_new(PT_BLOB_PLAIN);
+	struct pt_net_status status;
+	char got[5] = "";
+
+	dir = dir_make();
+	daemon_start(&d, dir, NULL, 0, NULL);
+	snprintf(hosts, sizeof(hosts), "moving.test:%u", d.port);
+	snprintf(listen_on, sizeof(listen_on), "127.0.0.2:%u", d.port);
+	open_hosts(hosts, 30 * S);
+	MUST_WORK(blob_put(&data, &ref, "bytes", 5));
+	daemon_stop(&d, SIGKILL);
+	__atomic_store_n(&moving, "127.0.0.2", __ATOMIC_SEQ_CST);
+	daemon_start_first(&d, dir, NULL, args);
+	MUST_WORK(blob_get(&data, &ref, got, 5, 0));
+	ck_assert_mem_eq(got, "bytes", 5);
+	MUST(pt_remote_status(&data, &status));
+	ck_assert_str_eq(status.peer, hosts);
+	stop();
+}
+END_TEST
+
+START_TEST(a_resolver_that_does_not_answer_keeps_nobody_waiting)
+{
+	struct pt_blob_ref ref = blob_new(PT_BLOB_PLAIN);
+	char got[5] = "";
+
+	start(NULL, NULL, 3 * S);
+	MUST_WORK(blob_put(&data, &ref, "bytes", 5));
+	__atomic_store_n(&hanging, 1, __ATOMIC_SEQ_CST);
+	asked = 0;
+	daemon_stop(&d, SIGKILL);
+	MUST_FAIL(EIO, blob_get(&data, &ref, got, 5, 0));
+	ck_assert_int_gt(__atomic_load_n(&asked, __ATOMIC_SEQ_CST), 0);
+	restart(NULL);
+	for (int i = 0; blob_get(&data, &ref, got, 5, 0) < 0; i++)
+		MUST(i < 100);
+	ck_assert_mem_eq(got, "bytes", 5);
+	stop();
+	/* Its thread ends by itself. */
+	__atomic_store_n(&hanging, 0, __ATOMIC_SEQ_CST);
+}
+END_TEST
+
 START_TEST(sigterm_waits_for_an_upload_and_ends_well)
 {
 	struct pt_blob_ref ref = blob_new(PT_BLOB_TENSOR);
@@ -708,6 +774,8 @@ int main(void)
 	tcase_add_test(tcase, a_lease_that_ran_out_under_a_reader_is_an_error_never_other_bytes);
 	tcase_add_test(tcase, leases_of_clients_that_live_are_renewed);
 	tcase_add_test(tcase, the_next_host_serves_when_one_is_gone);
+	tcase_add_test(tcase, a_name_that_leads_elsewhere_is_looked_up_again);
+	tcase_add_test(tcase, a_resolver_that_does_not_answer_keeps_nobody_waiting);
 	tcase_add_test(tcase, sigterm_waits_for_an_upload_and_ends_well);
 	tcase_add_test(tcase, sighup_opens_the_log_anew);
 	tcase_add_test(tcase, a_read_only_daemon_refuses_changes);
