@@ -12,7 +12,7 @@ import torch
 import clients
 from clients import cut, random_array, shard_range
 from conftest import PTIO, PTIOFS
-from daemons import Daemon, free_port
+from daemons import PTIOD, Daemon, free_port
 
 X = random_array("float32", (256, 512), 1)
 Y = random_array("float32", (256, 512), 2)
@@ -184,3 +184,15 @@ def test_an_rdma_device_that_is_not_there_is_refused_with_a_sentence(daemon, scr
     done = subprocess.run([str(PTIOD), "mem:1M", "--listen", "127.0.0.1:0", "--secret-file", str(daemon.secret), "--rdma-device", "ptio_none"],
                           capture_output=True, timeout=60)
     assert done.returncode != 0 and b"ptio_none" in done.stderr, done.stderr
+
+
+def test_a_store_is_reached_over_ipv6(mounts, scratch):
+    daemon = Daemon(scratch, scratch / "exported", "--listen", "[::1]:0")
+    daemon.start()
+    port = next(line for line in daemon.process.stdout if "listening on [::1]:" in line).split("[::1]:")[1].split()[0]
+    mount = mounts("mnt", f"ptio://[::1]:{port}", f"secret_file={daemon.secret},timeout=10")
+    clients.write_numpy(X, mount.key("w") / "full", scratch)
+    assert clients.read_bin_cp(mount / "w" / "full", X) == X
+    status = json.loads((mount / ".ptio" / "status.json").read_text())
+    assert status["remote"]["peer"] == f"[::1]:{port}" and status["remote"]["connected"]
+    daemon.stop()
