@@ -98,6 +98,10 @@ struct ptio_description {
 
 /* What a read of this target would give. */
 PTIO_API int ptio_describe(struct ptio *p, const char *key, const struct ptio_read_target *target, struct ptio_description *ret_d);
+/* Many at once: of a store on another machine in a few round trips, however many keys there are. targets NULL with target_count 0: as_stored for all. ret_codes gets
+ * one code a key; descriptions of failed keys are zeros. Returns 0, or -EINVAL (and every code -EINVAL) when counts differ. */
+PTIO_API int ptio_batch_describe(struct ptio *p, const char *const *keys, size_t key_count, const struct ptio_read_target *targets, size_t target_count,
+				 struct ptio_description *ret_descriptions, int *ret_codes);
 /* All that is known of a key, as JSON text for free(): scopes, objects, pending sets and what they miss. */
 PTIO_API int ptio_describe_json(struct ptio *p, const char *key, char **ret_json);
 /* Bytes of the tensor object that ptio_get_into would write. */

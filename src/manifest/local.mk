@@ -1,4 +1,5 @@
 libptio_core_la_SOURCES += \
+	src/manifest/ahead.c \
 	src/manifest/batch.c src/manifest/internal.h \
 	src/manifest/cache.c src/manifest/cache.h \
 	src/manifest/checked.c src/manifest/checked.h \

@@ -27,6 +27,14 @@ int pt_repo_open(struct pt_store *store, const struct pt_repo_options *options, 
 void pt_repo_close(struct pt_repo *repo);
 struct pt_store *pt_repo_store(struct pt_repo *repo);
 
+/* Reads ahead, in few round trips, what this thread is about to be told of many keys (nodes, revisions, pending sets); until it ends those are answered as they
+ * were. End it before anything is pinned or changed. A hint: keys may be of nothing, or no keys; NULL in it has nothing to look at. *ret is NULL where nothing is
+ * gained, which end() takes. -EIO, -ENOMEM. manifest/ahead.c. */
+#define PT_REPO_AHEAD_KEYS 256          /* do not give more at once */
+struct pt_repo_ahead;
+int pt_repo_ahead_begin(struct pt_repo *repo, const char *const *keys, size_t count, struct pt_repo_ahead **ret_ahead);
+void pt_repo_ahead_end(struct pt_repo_ahead *ahead);
+
 /* ---- nodes: the namespace (manifest/node.c, rename.c) ---- */
 int pt_node_get(struct pt_repo *repo, uint64_t id, struct pt_node *ret_node);                   /* -ENOENT */
 int pt_node_lookup(struct pt_repo *repo, uint64_t parent, const char *name, struct pt_node *ret_node);

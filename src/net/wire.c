@@ -169,6 +169,16 @@ static int landed_check(const Ptio__Wire__Landed *l)
 	return 0;
 }
 
+static int look_check(const Ptio__Wire__MetaLook *l)
+{
+	if (l->n_key < 1 || l->n_key > PT_WIRE_LOOKS_MAX || l->begins.len != l->n_key)
+		return bad("too few or too many look-ups");
+	for (size_t i = 0; i < l->n_key; i++)
+		if (l->begins.data[i] > 1 || !l->key[i].len)
+			return bad("a look-up that makes no sense");
+	return 0;
+}
+
 int pt_wire_request_check(const Ptio__Wire__Request *q, uint64_t body_len)
 {
 	if ((body_len != 0) != (q->op_case == PTIO__WIRE__REQUEST__OP_WRITE))
@@ -176,6 +186,8 @@ int pt_wire_request_check(const Ptio__Wire__Request *q, uint64_t body_len)
 	switch (q->op_case) {
 	case PTIO__WIRE__REQUEST__OP_META_GET:
 		return q->meta_get->n_key < 1 || q->meta_get->n_key > PT_WIRE_KEYS_MAX ? bad("too few or too many keys") : 0;
+	case PTIO__WIRE__REQUEST__OP_META_LOOK:
+		return look_check(q->meta_look);
 	case PTIO__WIRE__REQUEST__OP_META_COMMIT:
 		return q->meta_commit->n_op < 1 || q->meta_commit->n_op > PT_WIRE_OPS_MAX ? bad("too few or too many operations") : 0;
 	case PTIO__WIRE__REQUEST__OP_META_WATCH:

@@ -20,6 +20,8 @@ libptio_core_la_SOURCES += \
 	src/store/file_write.c \
 	src/store/meta.c \
 	src/store/meta.h \
+	src/store/meta_ahead.c \
+	src/store/meta_ahead.h \
 	src/store/meta_cache.c \
 	src/store/meta_cache.h \
 	src/store/meta_sqlite.c \

@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "store/meta_ahead.h"
 #include "store/meta_cache.h"
 
 static int check_key(size_t len)
@@ -112,6 +113,9 @@ int pt_meta_get(struct pt_meta *m, const void *key, size_t key_len, struct pt_bu
 
 	if (rc < 0)
 		return rc;
+	rc = pt_meta_ahead_get(m, &k, ret_value, ret_version);
+	if (rc)
+		return rc < 0 ? rc : 0;
 	marked = mark_of(m, &mark);
 	rc = marked ? get_from_cache(m, &mark, &k, ret_value, &version) : 0;
 	if (rc < 0)
@@ -261,6 +265,8 @@ int pt_meta_scan_prefix(struct pt_meta *m, const void *prefix, size_t prefix_len
 	struct pt_meta_mark mark;
 	int rc;
 
+	if (!limit && pt_meta_ahead_scan(m, prefix, prefix_len, fn, ctx, &rc))
+		return rc;
 	if (limit || !mark_of(m, &mark))
 		return scan_prefix(m, prefix, prefix_len, limit, fn, ctx);
 	e = pt_meta_cache_find(m->cache, &mark, true, prefix, prefix_len);
@@ -308,6 +314,41 @@ static int check_once(const struct pt_meta_op *ops, size_t count)
 	if (table != few)
 		free(table);
 	return rc;
+}
+
+size_t pt_meta_looks_max(struct pt_meta *m)
+{
+	return m->ops->look ? m->ops->looks_max(m->h) : 0;
+}
+
+int pt_meta_look(struct pt_meta *m, const struct pt_meta_look *looks, size_t n, pt_meta_scan_fn *fn, void *ctx)
+{
+	size_t most = pt_meta_looks_max(m), some;
+	struct pt_buf value = PT_BUF_INIT;
+	uint64_t version;
+	struct pt_wait w;
+	int rc = 0;
+
+	for (size_t i = 0; i < n && rc == 0; i++)
+		rc = check_key(looks[i].key.len);
+	for (size_t i = 0; most && i < n && rc == 0; i += some) {
+		some = n - i < most ? n - i : most;
+		count(&m->counters.queries);
+		pt_wait_init(&w);
+		m->ops->look(m->h, looks + i, some, fn, ctx, &w.done);
+		rc = pt_wait_finish(&w);
+	}
+	for (size_t i = 0; !most && i < n && rc == 0; i++) {
+		if (looks[i].begins) {
+			rc = pt_meta_scan_prefix(m, looks[i].key.data, looks[i].key.len, 0, fn, ctx);
+			continue;
+		}
+		rc = pt_meta_get(m, looks[i].key.data, looks[i].key.len, &value, &version);
+		if (rc == 0 && version)
+			rc = fn(ctx, looks[i].key.data, looks[i].key.len, value.data, value.len, version);
+	}
+	pt_buf_done(&value);
+	return rc < 0 ? rc : 0;
 }
 
 static int check_batch(const struct pt_meta_op *ops, size_t count)

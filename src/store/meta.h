@@ -64,6 +64,12 @@ typedef int pt_meta_scan_fn(void *ctx, const void *key, size_t key_len, const vo
 /* Callback of get_many: of keys[at]; version 0: absent. Bytes are valid during the call, which must not use the engine. */
 typedef int pt_meta_many_fn(void *ctx, size_t at, const void *value, size_t value_len, uint64_t version);
 
+/* One look-up of many: a record, or all whose keys begin so. */
+struct pt_meta_look {
+	struct pt_meta_key key;
+	bool begins;
+};
+
 struct pt_meta_ops {
 	size_t size;                    /* of this struct: fields are only ever appended */
 	uint32_t version;               /* 1 */
@@ -90,6 +96,10 @@ struct pt_meta_ops {
 	bool (*mark)(void *h, struct pt_meta_mark *ret_mark);
 	/* All in one snapshot, in the order of keys. NULL: the engine gains nothing by it. */
 	void (*get_many)(void *h, const struct pt_meta_key *keys, size_t count, pt_meta_many_fn *fn, void *ctx, struct pt_done *done);
+	/* What there is of each in turn, in one round trip for up to `looks_max` of them: one after the other, no snapshot. NULL, or looks_max gives 0: the
+	 * engine is not away, and gains nothing by it. */
+	void (*look)(void *h, const struct pt_meta_look *looks, size_t count, pt_meta_scan_fn *fn, void *ctx, struct pt_done *done);
+	size_t (*looks_max)(void *h);
 };
 
 struct pt_meta_cache;
@@ -120,6 +130,10 @@ int pt_meta_cache_on(struct pt_meta *m);
 void pt_meta_counters(struct pt_meta *m, struct pt_meta_counters *ret_counters);
 /* Reads what is not in memory yet of these records, at once and more cheaply than one by one, where the engine can; a hint. */
 int pt_meta_prefetch(struct pt_meta *m, const struct pt_meta_key *keys, size_t count);
+/* What there is of each in turn; fn returns 0, or -errno to fail. In few round trips where the engine is away. */
+int pt_meta_look(struct pt_meta *m, const struct pt_meta_look *looks, size_t count, pt_meta_scan_fn *fn, void *ctx);
+/* Of one pt_meta_look that is one round trip; 0: the engine is here, and one look-up after the other does as well. */
+size_t pt_meta_looks_max(struct pt_meta *m);
 /* False: nobody can tell at the moment, or ever (pt_meta_cache_on did nothing). */
 bool pt_meta_mark(struct pt_meta *m, struct pt_meta_mark *ret_mark);
 /* The highest version now. */

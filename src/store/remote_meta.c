@@ -131,6 +131,49 @@ static void meta_scan(void *h, const struct pt_meta_key *start, const struct pt_
 	pt_done_call(done, rc);
 }
 
+/* ---- look: as a scan ---- */
+
+static size_t meta_looks_max(void *h)
+{
+	return ((struct pt_remote *)h)->session.looks_max;
+}
+
+static void meta_look(void *h, const struct pt_meta_look *looks, size_t count, pt_meta_scan_fn *fn, void *ctx, struct pt_done *done)
+{
+	Ptio__Wire__Request q = PTIO__WIRE__REQUEST__INIT;
+	Ptio__Wire__MetaLook look = PTIO__WIRE__META_LOOK__INIT;
+	ProtobufCBinaryData key[PT_WIRE_LOOKS_MAX];
+	uint8_t begins[PT_WIRE_LOOKS_MAX];
+	struct pt_buf all = PT_BUF_INIT;
+	struct pt_wait w;
+	struct pt_remote_op *op = pt_remote_op_wait(h, &w);
+	int rc;
+
+	if (!op) {
+		pt_done_call(done, pt_fail_nomem());
+		return;
+	}
+	for (size_t i = 0; i < count; i++) {
+		key[i] = bytes_of(looks[i].key.data, looks[i].key.len);
+		begins[i] = looks[i].begins;
+	}
+	op->ret_a = &all;
+	op->call.flags = PT_NET_RETRY;
+	op->call.reply = scan_reply;
+	op->call.restart = scan_restart;
+	look.n_key = count;
+	look.key = key;
+	look.begins = bytes_of(begins, count);
+	q.op_case = PTIO__WIRE__REQUEST__OP_META_LOOK;
+	q.meta_look = &look;
+	pt_remote_send(op, &q);
+	rc = pt_wait_finish(&w);
+	if (rc == 0)
+		rc = scan_deliver(&all, 0, fn, ctx);
+	pt_buf_done(&all);
+	pt_done_call(done, rc);
+}
+
 /* ---- commit ---- */
 
 static int version_reply(struct pt_net_call *call, const Ptio__Wire__Reply *p)
@@ -307,6 +350,7 @@ static void meta_snapshot(void *h, const char *path, struct pt_done *done)
 	{ \
 		.size = sizeof(struct pt_meta_ops), .version = 1, .name = "remote", .durable = (is_durable), .close = remote_close, .get = meta_get, \
 		.scan = meta_scan, .commit = meta_commit, .watch = meta_watch, .space = meta_space, .sync = meta_sync, .snapshot = meta_snapshot, \
+		.look = meta_look, .looks_max = meta_looks_max, \
 	}
 
 const struct pt_meta_ops pt_remote_meta_ops[2] = { REMOTE_META_OPS(false), REMOTE_META_OPS(true) };

@@ -70,14 +70,27 @@ static void tensor_out(const struct pt_view_info *info, struct ptio_tensor *ret_
 	ret_t->bytes = info->bytes;
 }
 
-static int get_request(struct ptio *p, const char *key, const struct pt_request *req, struct ptio_tensor *ret_t)
+/* Pinned. resolved: the view as it was a moment ago, which this takes over, or NULL. */
+static int open_view(struct ptio *p, const char *key, const struct pt_request *req, struct pt_view *resolved, struct pt_view **ret_view)
+{
+	int rc = resolved ? pt_view_pin(resolved) : -ESTALE;
+
+	if (!rc) {
+		*ret_view = resolved;
+		return 0;
+	}
+	pt_view_unref(resolved);
+	return rc == -ESTALE ? pt_api_view_open(p, key, req, ret_view) : pt_fail_context(rc, "'%.200s'", key);
+}
+
+static int get_request(struct ptio *p, const char *key, const struct pt_request *req, struct pt_view *resolved, struct ptio_tensor *ret_t)
 {
 	const struct pt_view_info *info;
 	struct pt_view *v;
 	void *data;
 	int rc;
 
-	rc = pt_api_view_open(p, key, req, &v);
+	rc = open_view(p, key, req, resolved, &v);
 	if (rc)
 		return rc;
 	info = pt_view_info(v);
@@ -93,15 +106,20 @@ static int get_request(struct ptio *p, const char *key, const struct pt_request 
 	return rc;
 }
 
-int ptio_get(struct ptio *p, const char *key, const struct ptio_read_target *target, struct ptio_tensor *ret_t)
+static int get_resolved(struct ptio *p, const char *key, const struct ptio_read_target *target, struct pt_view *resolved, struct ptio_tensor *ret_t)
 {
 	struct pt_request req;
-	int rc;
+	int rc = pt_api_request_read(target, &req);
 
-	if (!ret_t)
-		return pt_fail(EINVAL, "there is no place for the tensor");
-	rc = pt_api_request_read(target, &req);
-	return rc ? rc : get_request(p, key, &req, ret_t);
+	if (!rc)
+		return get_request(p, key, &req, resolved, ret_t);
+	pt_view_unref(resolved);
+	return rc;
+}
+
+int ptio_get(struct ptio *p, const char *key, const struct ptio_read_target *target, struct ptio_tensor *ret_t)
+{
+	return ret_t ? get_resolved(p, key, target, NULL, ret_t) : pt_fail(EINVAL, "there is no place for the tensor");
 }
 
 /* ---- into a registered buffer ---- */
@@ -125,21 +143,22 @@ static int64_t object_into(struct pt_vfile *f, uint8_t *buf, uint64_t size)
 	return (int64_t)bytes;
 }
 
-int64_t ptio_get_into(struct ptio *p, const char *key, const struct ptio_read_target *target, void *buf, uint64_t size, struct ptio_tensor *ret_t)
+static int64_t into_resolved(struct ptio *p, const char *key, const struct ptio_read_target *target, struct pt_view *resolved, void *buf, uint64_t size,
+			     struct ptio_tensor *ret_t)
 {
 	struct pt_request req;
 	struct pt_vfile *f;
 	struct pt_view *v;
 	int64_t rc;
 
-	if (!p)
-		return pt_fail(EINVAL, "the handle is NULL");
 	rc = pt_api_request_read(target, &req);
-	if (rc)
+	if (!rc && (pt_api_region_left(p, buf) < size || !buf))
+		rc = pt_fail(EINVAL, "the buffer is not inside one registered region: call ptio_register_buffer first");
+	if (rc) {
+		pt_view_unref(resolved);
 		return rc;
-	if (pt_api_region_left(p, buf) < size || !buf)
-		return pt_fail(EINVAL, "the buffer is not inside one registered region: call ptio_register_buffer first");
-	rc = pt_api_view_open(p, key, &req, &v);
+	}
+	rc = open_view(p, key, &req, resolved, &v);
 	if (rc)
 		return rc;
 	rc = pt_vfile_create(v, PT_FORMAT_OBJ, "", &f);
@@ -155,7 +174,30 @@ int64_t ptio_get_into(struct ptio *p, const char *key, const struct ptio_read_ta
 	return rc;
 }
 
+int64_t ptio_get_into(struct ptio *p, const char *key, const struct ptio_read_target *target, void *buf, uint64_t size, struct ptio_tensor *ret_t)
+{
+	return p ? into_resolved(p, key, target, NULL, buf, size, ret_t) : pt_fail(EINVAL, "the handle is NULL");
+}
+
 /* ---- batches ---- */
+
+/* Views of up to PT_REPO_AHEAD_KEYS keys as they are now, found in few round trips; NULL for a key that is to be looked up by itself. They are not pinned. */
+static void resolve_many(struct ptio *p, const char *const *keys, const struct ptio_read_target *targets, size_t count, struct pt_view **ret_views)
+{
+	struct pt_repo_ahead *ahead = NULL;
+	struct pt_request req;
+	uint64_t node;
+	size_t i;
+
+	memset(ret_views, 0, count * sizeof(*ret_views));
+	if (pt_repo_ahead_begin(p->repo, keys, count, &ahead) < 0 || !ahead)
+		return;
+	for (i = 0; i < count; i++)
+		if (pt_api_request_read(targets ? &targets[i] : NULL, &req) || pt_api_node(p, keys[i], &node) ||
+		    pt_view_resolve(p->repo, node, &req, &ret_views[i]) < 0)
+			ret_views[i] = NULL;
+	pt_repo_ahead_end(ahead);
+}
 
 static int counts_differ(void)
 {
@@ -166,7 +208,8 @@ int ptio_batch_get(struct ptio *p, const char *const *keys, size_t key_count, co
 		   struct ptio_tensor *ret_tensors, int *ret_codes)
 {
 	bool sound = p && keys && (target_count ? target_count == key_count && targets : !targets || !key_count);
-	size_t i;
+	struct pt_view *views[PT_REPO_AHEAD_KEYS] = { NULL };
+	size_t i, at, some;
 
 	if (!key_count)
 		return 0;
@@ -174,7 +217,11 @@ int ptio_batch_get(struct ptio *p, const char *const *keys, size_t key_count, co
 		return counts_differ();
 	for (i = 0; i < key_count; i++) {
 		memset(&ret_tensors[i], 0, sizeof(ret_tensors[i]));
-		ret_codes[i] = sound ? ptio_get(p, keys[i], target_count ? &targets[i] : NULL, &ret_tensors[i]) : -EINVAL;
+		at = i % PT_REPO_AHEAD_KEYS;
+		some = key_count - i < PT_REPO_AHEAD_KEYS ? key_count - i : PT_REPO_AHEAD_KEYS;
+		if (sound && !at)
+			resolve_many(p, keys + i, target_count ? targets + i : NULL, some, views);
+		ret_codes[i] = sound ? get_resolved(p, keys[i], target_count ? &targets[i] : NULL, views[at], &ret_tensors[i]) : -EINVAL;
 	}
 	return sound ? 0 : counts_differ();
 }
@@ -184,14 +231,20 @@ int ptio_batch_get_into(struct ptio *p, const char *const *keys, size_t key_coun
 {
 	bool sound = p && keys && bufs && sizes && buf_count == key_count && size_count == key_count &&
 		     (target_count ? target_count == key_count && targets : !targets);
-	size_t i;
+	struct pt_view *views[PT_REPO_AHEAD_KEYS] = { NULL };
+	size_t i, at, some;
 
 	if (!key_count)
 		return 0;
 	if (!ret_results)
 		return counts_differ();
-	for (i = 0; i < key_count; i++)
-		ret_results[i] = sound ? ptio_get_into(p, keys[i], target_count ? &targets[i] : NULL, bufs[i], sizes[i], NULL) : -EINVAL;
+	for (i = 0; i < key_count; i++) {
+		at = i % PT_REPO_AHEAD_KEYS;
+		some = key_count - i < PT_REPO_AHEAD_KEYS ? key_count - i : PT_REPO_AHEAD_KEYS;
+		if (sound && !at)
+			resolve_many(p, keys + i, target_count ? targets + i : NULL, some, views);
+		ret_results[i] = sound ? into_resolved(p, keys[i], target_count ? &targets[i] : NULL, views[at], bufs[i], sizes[i], NULL) : -EINVAL;
+	}
 	return sound ? 0 : counts_differ();
 }
 
@@ -238,6 +291,31 @@ int ptio_describe(struct ptio *p, const char *key, const struct ptio_read_target
 	pt_view_unref(v);
 	*ret_d = d;
 	return 0;
+}
+
+int ptio_batch_describe(struct ptio *p, const char *const *keys, size_t key_count, const struct ptio_read_target *targets, size_t target_count,
+			struct ptio_description *ret_descriptions, int *ret_codes)
+{
+	bool sound = p && keys && (target_count ? target_count == key_count && targets : !targets);
+	struct pt_repo_ahead *ahead;
+	size_t first, i, some;
+
+	if (!key_count)
+		return 0;
+	if (!ret_descriptions || !ret_codes)
+		return counts_differ();
+	memset(ret_descriptions, 0, key_count * sizeof(*ret_descriptions));
+	for (first = 0; first < key_count; first += some) {
+		some = key_count - first < PT_REPO_AHEAD_KEYS ? key_count - first : PT_REPO_AHEAD_KEYS;
+		ahead = NULL;
+		/* What goes wrong here is told key by key below. */
+		if (sound)
+			(void)pt_repo_ahead_begin(p->repo, keys + first, some, &ahead);
+		for (i = first; i < first + some; i++)
+			ret_codes[i] = sound ? ptio_describe(p, keys[i], target_count ? &targets[i] : NULL, &ret_descriptions[i]) : -EINVAL;
+		pt_repo_ahead_end(ahead);
+	}
+	return sound ? 0 : counts_differ();
 }
 
 int ptio_object_size(struct ptio *p, const char *key, const struct ptio_read_target *target, uint64_t *ret_size)

@@ -42,6 +42,13 @@ static void walk_request(const Ptio__Wire__Request *q)
 		for (size_t i = 0; i < q->meta_get->n_key; i++)
 			touch(&q->meta_get->key[i]);
 		break;
+	case PTIO__WIRE__REQUEST__OP_META_LOOK:
+		must(q->meta_look->n_key <= PT_WIRE_LOOKS_MAX && q->meta_look->begins.len == q->meta_look->n_key);
+		for (size_t i = 0; i < q->meta_look->n_key; i++) {
+			touch(&q->meta_look->key[i]);
+			must(q->meta_look->begins.data[i] <= 1);
+		}
+		break;
 	case PTIO__WIRE__REQUEST__OP_META_COMMIT:
 		must(q->meta_commit->n_op <= PT_WIRE_KEYS_MAX);
 		for (size_t i = 0; i < q->meta_commit->n_op; i++) {

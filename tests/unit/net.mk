@@ -1,5 +1,6 @@
 # Tests of the net layer, of the engines over it, and of the daemon: they run real ptiod processes.
 net_tests = \
+	tests/unit/test_batch_away \
 	tests/unit/test_net_faults \
 	tests/unit/test_net_peers \
 	tests/unit/test_net_wire \
@@ -7,6 +8,10 @@ net_tests = \
 check_PROGRAMS += $(net_tests)
 TESTS += $(net_tests)
 net_support = tests/unit/store_support.c tests/unit/store_support.h tests/unit/daemon.c tests/unit/daemon.h tests/unit/rng.h
+
+tests_unit_test_batch_away_SOURCES = tests/unit/test_batch_away.c $(net_support)
+tests_unit_test_batch_away_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_batch_away_LDADD = $(UNIT_LIBS)
 
 tests_unit_test_net_faults_SOURCES = tests/unit/test_net_faults.c $(net_support)
 tests_unit_test_net_faults_CPPFLAGS = $(UNIT_CPPFLAGS)

@@ -201,6 +201,48 @@ static int change_while_scanning(void *ctx, const void *key, size_t key_len, con
 	return 0;
 }
 
+static int write_down(void *ctx, const void *key, size_t key_len, const void *value, size_t value_len, uint64_t version)
+{
+	char line[64];
+
+	MUST(version > 0);
+	snprintf(line, sizeof(line), "%.*s=%.*s ", (int)key_len, (const char *)key, (int)value_len, (const char *)value);
+	pt_buf_append_str(ctx, line);
+	return 0;
+}
+
+START_TEST(a_look_gives_records_and_all_that_begin_so_in_the_order_asked)
+{
+	static const char *const keys[] = { "a", "ab", "abc", "b" };
+	static const struct {
+		const char *key;
+		bool begins;
+	} wants[] = { { "b", false }, { "ab", true }, { "none", false }, { "none", true }, { "a", false }, { "a", true }, { "b", false } };
+	struct pt_meta_look look[sizeof(wants) / sizeof(wants[0])], many[3000];
+	struct pt_buf text = PT_BUF_INIT;
+
+	open_engine(_i);
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+		MUST_WORK(meta_put(&meta, keys[i], keys[i], strlen(keys[i]), NULL));
+	for (size_t i = 0; i < sizeof(wants) / sizeof(wants[0]); i++)
+		look[i] = (struct pt_meta_look){ { wants[i].key, strlen(wants[i].key) }, wants[i].begins };
+	MUST_WORK(pt_meta_look(&meta, look, sizeof(wants) / sizeof(wants[0]), write_down, &text));
+	pt_buf_append_u8(&text, 0);
+	ck_assert_str_eq((char *)text.data, "b=b ab=ab abc=abc a=a a=a ab=ab abc=abc b=b ");
+	/* More than one request takes. */
+	pt_buf_reset(&text);
+	for (size_t i = 0; i < 3000; i++)
+		many[i] = look[0];
+	MUST_WORK(pt_meta_look(&meta, many, 3000, write_down, &text));
+	ck_assert_uint_eq(text.len, 3000 * 4);
+	MUST_WORK(pt_meta_look(&meta, look, 0, write_down, &text));
+	look[1].key.len = 0;
+	MUST_FAIL(EINVAL, pt_meta_look(&meta, look, 2, write_down, &text));
+	pt_buf_done(&text);
+	pt_meta_close(&meta);
+}
+END_TEST
+
 START_TEST(a_scan_is_one_snapshot_though_its_callback_commits)
 {
 	int n = 0;
@@ -558,6 +600,7 @@ int main(void)
 	tcase_add_loop_test(tcase, a_batch_is_all_or_nothing, 0, META_ENGINES);
 	tcase_add_loop_test(tcase, a_compare_with_0_wants_the_record_absent, 0, META_ENGINES);
 	tcase_add_loop_test(tcase, a_scan_gives_a_range_in_order, 0, META_ENGINES);
+	tcase_add_loop_test(tcase, a_look_gives_records_and_all_that_begin_so_in_the_order_asked, 0, META_ENGINES);
 	tcase_add_loop_test(tcase, a_scan_is_one_snapshot_though_its_callback_commits, 0, META_ENGINES);
 	tcase_add_loop_test(tcase, a_watch_ends_with_the_next_commit_or_the_timeout, 0, META_ENGINES);
 	tcase_add_loop_test(tcase, a_large_batch_is_all_or_nothing, 0, META_ENGINES);

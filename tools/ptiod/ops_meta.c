@@ -109,6 +109,39 @@ static void op_scan(struct server *s, struct job *job)
 	free(sc);
 }
 
+/* In order, so that whoever asks for two things may rely on which is looked at first. */
+static void op_look(struct server *s, struct job *job)
+{
+	const Ptio__Wire__MetaLook *q = job->request->meta_look;
+	struct scan *sc = pt_calloc(1, sizeof(*sc));
+	struct pt_buf value = PT_BUF_INIT;
+	uint64_t version;
+	int rc = 0;
+
+	if (!sc) {
+		reply_error(job, pt_fail_nomem());
+		return;
+	}
+	spool_init(&sc->spool, job);
+	for (size_t i = 0; rc == 0 && i < q->n_key; i++) {
+		const ProtobufCBinaryData *key = &q->key[i];
+
+		if (q->begins.data[i]) {
+			rc = pt_meta_scan_prefix(&s->store->meta, key->data, key->len, 0, scan_one, sc);
+			continue;
+		}
+		rc = pt_meta_get(&s->store->meta, key->data, key->len, &value, &version);
+		if (rc == 0 && version)
+			rc = scan_one(sc, key->data, key->len, value.data, value.len, version);
+	}
+	if (rc == 0)
+		scan_flush(sc, false);
+	spool_finish(&sc->spool, rc);
+	pt_buf_done(&value);
+	pt_buf_done(&sc->bytes);
+	free(sc);
+}
+
 static void op_commit(struct server *s, struct job *job)
 {
 	const Ptio__Wire__MetaCommit *q = job->request->meta_commit;
@@ -170,6 +203,7 @@ void op_meta(struct server *s, struct job *job)
 	switch (job->request->op_case) {
 	case PTIO__WIRE__REQUEST__OP_META_GET: op_get(s, job); break;
 	case PTIO__WIRE__REQUEST__OP_META_SCAN: op_scan(s, job); break;
+	case PTIO__WIRE__REQUEST__OP_META_LOOK: op_look(s, job); break;
 	case PTIO__WIRE__REQUEST__OP_META_COMMIT: op_commit(s, job); break;
 	case PTIO__WIRE__REQUEST__OP_META_SPACE: op_space(s, job); break;
 	default: op_sync(s, job);

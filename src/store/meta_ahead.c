@@ -1,0 +1,160 @@
+/* store/meta_ahead.c - see meta_ahead.h. What was read is in a cache of its own, all of it at one mark. */
+#include "store/meta_ahead.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "store/meta_cache.h"
+
+struct pt_meta_ahead {
+	struct pt_meta *m;
+	struct pt_meta_cache *cache;
+};
+
+static __thread struct pt_meta_ahead *current;
+static const struct pt_meta_mark always;
+
+int pt_meta_ahead_begin(struct pt_meta *m, struct pt_meta_ahead **ret_ahead)
+{
+	struct pt_meta_ahead *a;
+	int rc;
+
+	*ret_ahead = NULL;
+	if (current || !pt_meta_looks_max(m))
+		return 0;
+	a = pt_calloc(1, sizeof(*a));
+	if (!a)
+		return pt_fail_nomem();
+	a->m = m;
+	rc = pt_meta_cache_create(PT_META_CACHE_BYTES, &a->cache);
+	if (rc < 0) {
+		free(a);
+		return rc;
+	}
+	current = *ret_ahead = a;
+	return 0;
+}
+
+void pt_meta_ahead_end(struct pt_meta_ahead *a)
+{
+	if (!a)
+		return;
+	current = NULL;
+	pt_meta_cache_free(a->cache);
+	free(a);
+}
+
+/* ---- loading ---- */
+
+struct load {
+	struct pt_meta_ahead *ahead;
+	const struct pt_meta_look *looks;
+	size_t count, at;               /* what comes is of looks[at] or of a later one */
+	struct pt_buf rows;             /* of looks[at], if it begins so */
+	bool seen;                      /* its record */
+};
+
+/* looks[at] is done with. */
+static void settle(struct load *l)
+{
+	const struct pt_meta_look *k = &l->looks[l->at++];
+
+	if (k->begins && !pt_buf_failed(&l->rows))
+		pt_meta_cache_add(l->ahead->cache, &always, true, k->key.data, k->key.len, l->rows.data, l->rows.len, 0);
+	else if (!k->begins && !l->seen)
+		pt_meta_cache_add(l->ahead->cache, &always, false, k->key.data, k->key.len, NULL, 0, 0);
+	pt_buf_done(&l->rows);
+	l->rows = (struct pt_buf)PT_BUF_INIT;
+	l->seen = false;
+}
+
+static bool is_of(const struct pt_meta_look *k, const void *key, size_t key_len)
+{
+	return (k->begins ? key_len >= k->key.len : key_len == k->key.len) && memcmp(k->key.data, key, k->key.len) == 0;
+}
+
+static int loaded(void *ctx, const void *key, size_t key_len, const void *value, size_t value_len, uint64_t version)
+{
+	struct load *l = ctx;
+
+	while (l->at < l->count && !is_of(&l->looks[l->at], key, key_len))
+		settle(l);
+	if (l->at == l->count)
+		return pt_fail(EIO, "the daemon tells what was not asked for; use the same release of ptio on both sides");
+	/* A record that came with others is known by itself, too. */
+	pt_meta_cache_add(l->ahead->cache, &always, false, key, key_len, value, value_len, version);
+	if (l->looks[l->at].begins)
+		pt_meta_rows_add(&l->rows, key, key_len, value, value_len, version);
+	else
+		l->seen = true;
+	return 0;
+}
+
+static bool is_known(const struct pt_meta_ahead *a, const struct pt_meta_look *k)
+{
+	struct pt_meta_cached *e = pt_meta_cache_find(a->cache, &always, k->begins, k->key.data, k->key.len);
+
+	pt_meta_cached_unref(e);
+	return e;
+}
+
+int pt_meta_ahead_load(struct pt_meta_ahead *a, const struct pt_meta_look *looks, size_t count)
+{
+	struct pt_meta_look *wanted = a ? pt_calloc(count ? count : 1, sizeof(*wanted)) : NULL;
+	struct load l = { .ahead = a, .looks = wanted, .rows = PT_BUF_INIT };
+	int rc;
+
+	if (!a)
+		return 0;
+	if (!wanted)
+		return pt_fail_nomem();
+	for (size_t i = 0; i < count; i++)
+		if (!is_known(a, &looks[i]))
+			wanted[l.count++] = looks[i];
+	rc = l.count ? pt_meta_look(a->m, wanted, l.count, loaded, &l) : 0;
+	while (rc == 0 && l.at < l.count)
+		settle(&l);
+	pt_buf_done(&l.rows);
+	free(wanted);
+	return rc;
+}
+
+/* ---- answering ---- */
+
+int pt_meta_ahead_get(struct pt_meta *m, const struct pt_meta_key *key, struct pt_buf *ret_value, uint64_t *ret_version)
+{
+	struct pt_meta_cached *e;
+	int rc = 1;
+
+	if (!current || current->m != m)
+		return 0;
+	e = pt_meta_cache_find(current->cache, &always, false, key->data, key->len);
+	if (!e)
+		return 0;
+	if (ret_value && e->version) {
+		pt_buf_reset(ret_value);
+		pt_buf_append(ret_value, pt_meta_cached_value(e), e->value_len);
+		rc = pt_buf_failed(ret_value) ? pt_fail_nomem() : 1;
+	}
+	if (rc == 1 && ret_version)
+		*ret_version = e->version;
+	pt_meta_cached_unref(e);
+	return rc;
+}
+
+bool pt_meta_ahead_scan(struct pt_meta *m, const void *prefix, size_t prefix_len, pt_meta_scan_fn *fn, void *ctx, int *ret_rc)
+{
+	struct pt_meta_cached *e;
+
+	if (!current || current->m != m)
+		return false;
+	e = pt_meta_cache_find(current->cache, &always, true, prefix, prefix_len);
+	if (!e)
+		return false;
+	*ret_rc = pt_meta_rows_play(pt_meta_cached_value(e), e->value_len, fn, ctx);
+	pt_meta_cached_unref(e);
+	return true;
+}

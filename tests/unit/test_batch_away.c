@@ -1,0 +1,191 @@
+/* tests/unit/test_batch_away.c - batches of look-ups on a store that is away: a few round trips, however many keys there are, and the same answers. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/remote.h"
+#include "tensor/api_int.h"
+#include "unit/daemon.h"
+#include "unit/store_support.h"
+
+#define KEYS 100
+#define LONG 700                        /* more than are read ahead at once */
+
+static struct ptio *p;
+static char uri[80];
+static char key[LONG][40];
+static const char *keys[LONG];
+
+static void start(void)
+{
+	const char *dir = dir_make();
+	struct ptio_options options = { .create = 1 };
+
+	snprintf(uri, sizeof(uri), "tcp://%s", daemon_for(dir, "mem:64M"));
+	setenv("PTIO_SECRET_FILE", daemon_secret(dir), 1);
+	MUST_WORK(ptio_open(uri, &options, &p));
+	for (int i = 0; i < LONG; i++) {
+		snprintf(key[i], sizeof(key[i]), "model/layer%d/w%d", i % 7, i);
+		keys[i] = key[i];
+	}
+}
+
+static void put(struct ptio *where, const char *name, uint8_t value, uint64_t len)
+{
+	uint8_t bytes[64];
+	struct ptio_tensor t = { .dtype = PTIO_U8, .ndim = 1, .shape = { len }, .data = bytes, .bytes = len };
+
+	memset(bytes, value, sizeof(bytes));
+	MUST_WORK(ptio_upsert(where, name, &t, NULL));
+}
+
+static uint64_t calls(void)
+{
+	struct pt_net_status s;
+
+	MUST(pt_remote_status(&pt_repo_store(p->repo)->data, &s));
+	return s.calls;
+}
+
+/* Round trips of one batch. */
+static uint64_t describe(size_t count, struct ptio_description *ret_d, int *ret_codes)
+{
+	uint64_t before = calls();
+
+	MUST_WORK(ptio_batch_describe(p, keys, count, NULL, 0, ret_d, ret_codes));
+	return calls() - before;
+}
+
+START_TEST(a_batch_of_100_describes_is_a_few_round_trips)
+{
+	struct ptio_description d[KEYS], one;
+	int codes[KEYS];
+	uint64_t few, many;
+
+	start();
+	for (int i = 0; i < KEYS; i++)
+		put(p, key[i], (uint8_t)i, (uint64_t)i % 60 + 1);
+	few = describe(10, d, codes);
+	many = describe(KEYS, d, codes);
+	printf("%llu round trips for 10 keys, %llu for %d\n", (unsigned long long)few, (unsigned long long)many, KEYS);
+	/* One a component of the keys, and one for what the last holds. */
+	ck_assert_uint_le(many, 4);
+	ck_assert_uint_eq(few, many);
+	for (int i = 0; i < KEYS; i++) {
+		ck_assert_int_eq(codes[i], 0);
+		MUST_WORK(ptio_describe(p, keys[i], NULL, &one));
+		MUST(memcmp(&one, &d[i], sizeof(one)) == 0);
+		MUST(d[i].complete && d[i].shape[0] == (uint64_t)i % 60 + 1);
+	}
+	ptio_close(p);
+}
+END_TEST
+
+START_TEST(each_batch_tells_what_is_there_by_then)
+{
+	struct ptio_description d[KEYS];
+	int codes[KEYS];
+	struct ptio *other;
+
+	start();
+	MUST_WORK(ptio_open(uri, NULL, &other));
+	describe(KEYS, d, codes);
+	for (int i = 0; i < KEYS; i++)
+		ck_assert_int_eq(codes[i], -ENOENT);
+	for (int i = 0; i < KEYS; i += 2)
+		put(other, key[i], 1, 5);
+	describe(KEYS, d, codes);
+	for (int i = 0; i < KEYS; i++)
+		MUST(i % 2 ? codes[i] == -ENOENT && !d[i].payload_bytes : codes[i] == 0 && d[i].payload_bytes == 5);
+	put(other, key[0], 2, 6);
+	MUST_WORK(ptio_remove(other, key[2], NULL));
+	describe(KEYS, d, codes);
+	MUST(codes[0] == 0 && d[0].payload_bytes == 6 && codes[2] == -ENOENT && codes[4] == 0);
+	ptio_close(other);
+	ptio_close(p);
+}
+END_TEST
+
+START_TEST(holes_nonsense_and_sets_that_wait_are_told_as_one_by_one)
+{
+	struct ptio_writer_partition writer = { 1, 3, 0 };
+	struct ptio_write how = { .writer = &writer };
+	uint8_t bytes[12] = { 0 };
+	struct ptio_tensor t = { .dtype = PTIO_U8, .ndim = 1, .shape = { 12 }, .data = bytes, .bytes = 12 };
+	const char *odd[] = { "model/layer0/w0", "model/layer0", "model//w", "", "/x", NULL, "model/layer0/w0/deeper", "pending", "model/layer0/w0" };
+	const size_t count = sizeof(odd) / sizeof(odd[0]);
+	struct ptio_description d[16], one;
+	int codes[16];
+
+	start();
+	put(p, key[0], 1, 5);
+	MUST_WORK(ptio_put(p, "pending", &t, &how));
+	MUST_WORK(ptio_batch_describe(p, odd, count, NULL, 0, d, codes));
+	for (size_t i = 0; i < count; i++) {
+		memset(&one, 0, sizeof(one));
+		ck_assert_int_eq(codes[i], ptio_describe(p, odd[i], NULL, &one));
+		MUST(memcmp(&one, &d[i], sizeof(one)) == 0);
+	}
+	MUST_FAIL(EINVAL, ptio_batch_describe(p, odd, count, NULL, 3, d, codes));
+	ck_assert_int_eq(codes[0], -EINVAL);
+	ck_assert_int_eq(ptio_batch_describe(p, odd, 0, NULL, 0, d, codes), 0);
+	ptio_close(p);
+}
+END_TEST
+
+START_TEST(batches_of_tensors_are_looked_up_together_and_read_right)
+{
+	struct ptio_tensor *t = calloc(LONG, sizeof(*t));
+	struct ptio_description *d = calloc(LONG, sizeof(*d));
+	int *codes = calloc(LONG, sizeof(*codes));
+	uint64_t before, alone, batch;
+
+	start();
+	for (int i = 0; i < LONG; i++)
+		if (i != 5)
+			put(p, key[i], (uint8_t)i, (uint64_t)i % 60 + 1);
+	before = calls();
+	for (int i = 10; i < 10 + KEYS; i++) {
+		MUST_WORK(ptio_get(p, keys[i], NULL, &t[i]));
+		ptio_tensor_done(&t[i]);
+	}
+	alone = calls() - before;
+	before = calls();
+	MUST_WORK(ptio_batch_get(p, keys + 10, KEYS, NULL, 0, t, codes));
+	batch = calls() - before;
+	printf("%llu round trips for %d tensors one by one, %llu in a batch\n", (unsigned long long)alone, KEYS, (unsigned long long)batch);
+	/* Each is still pinned and read, but not looked up. */
+	ck_assert_uint_le(batch + 4 * KEYS, alone);
+	for (int i = 0; i < KEYS; i++)
+		ptio_tensor_done(&t[i]);
+	MUST_WORK(ptio_batch_get(p, keys, LONG, NULL, 0, t, codes));
+	for (int i = 0; i < LONG; i++) {
+		ck_assert_int_eq(codes[i], i == 5 ? -ENOENT : 0);
+		if (i == 5)
+			continue;
+		MUST(t[i].bytes == (uint64_t)i % 60 + 1);
+		for (uint64_t k = 0; k < t[i].bytes; k++)
+			MUST(((uint8_t *)t[i].data)[k] == (uint8_t)i);
+		ptio_tensor_done(&t[i]);
+	}
+	describe(LONG, d, codes);
+	for (int i = 0; i < LONG; i++)
+		MUST(i == 5 ? codes[i] == -ENOENT : codes[i] == 0 && d[i].payload_bytes == (uint64_t)i % 60 + 1);
+	ptio_close(p);
+	free(t);
+	free(d);
+	free(codes);
+}
+END_TEST
+
+int main(void)
+{
+	TCase *tcase = tcase_create("batch");
+
+	tcase_add_test(tcase, a_batch_of_100_describes_is_a_few_round_trips);
+	tcase_add_test(tcase, each_batch_tells_what_is_there_by_then);
+	tcase_add_test(tcase, holes_nonsense_and_sets_that_wait_are_told_as_one_by_one);
+	tcase_add_test(tcase, batches_of_tensors_are_looked_up_together_and_read_right);
+	return run_suite("net: batches", &tcase, 1);
+}
