@@ -3,6 +3,7 @@
 
 #include "base/hash.h"
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/hash_zeros.h"
 #include "base/size.h"
 
 #define ZEROS_LEN ((size_t)64 << 10)
@@ -125,22 +127,71 @@ void pt_hasher_update(struct pt_hasher *h, const void *data, uint64_t len)
 	}
 }
 
-/* A whole chunk of zeros at a chunk's start: its chunk hash is computed once. */
-static void hasher_zero_chunk(struct pt_hasher *h)
+#define SKIP_AFTER ((size_t)4096)       /* zeros that are hashed before others are skipped */
+
+static pthread_once_t skip_once = PTHREAD_ONCE_INIT;
+static bool skip_works;
+
+/* Skipping is arithmetic on the library's own state: the same version as its header's, and the same hashes as without. */
+static void skip_check(void)
+{
+	XXH3_state_t *plain = XXH3_createState(), *skipped = XXH3_createState();
+	bool good = plain && skipped && XXH_versionNumber() == XXH_VERSION_NUMBER;
+	size_t before, n;
+
+	for (before = 0; good && before < 3000; before += 331) {
+		XXH3_128bits_reset(plain);
+		XXH3_128bits_reset(skipped);
+		XXH3_128bits_update(plain, "before", before ? 6 : 0);
+		XXH3_128bits_update(skipped, "before", before ? 6 : 0);
+		for (n = 0; n < before + SKIP_AFTER + 7 * PT_HASH_BLOCK; n++)
+			XXH3_128bits_update(plain, zeros, 1);
+		XXH3_128bits_update(skipped, zeros, before + SKIP_AFTER);
+		pt_hash_zeros_skip(skipped, 7);
+		good = XXH128_isEqual(XXH3_128bits_digest(plain), XXH3_128bits_digest(skipped));
+		XXH3_128bits_update(plain, "after", 5);
+		XXH3_128bits_update(skipped, "after", 5);
+		good = good && XXH128_isEqual(XXH3_128bits_digest(plain), XXH3_128bits_digest(skipped));
+	}
+	XXH3_freeState(plain);
+	XXH3_freeState(skipped);
+	skip_works = good;
+}
+
+static void whole_zeros(struct pt_hasher *h, uint64_t len)
+{
+	uint64_t blocks, n;
+
+	if (len >= 2 * PT_HASH_CHUNK) {
+		pthread_once(&skip_once, skip_check);
+		if (skip_works) {
+			XXH3_128bits_update(h->whole, zeros, SKIP_AFTER);
+			blocks = (len - SKIP_AFTER) / PT_HASH_BLOCK;
+			pt_hash_zeros_skip(h->whole, blocks);
+			len -= SKIP_AFTER + blocks * PT_HASH_BLOCK;
+		}
+	}
+	for (; len; len -= n) {
+		n = pt_size_min(len, ZEROS_LEN);
+		XXH3_128bits_update(h->whole, zeros, n);
+	}
+}
+
+/* Whole chunks of zeros at a chunk's start: their hash is computed once. */
+static void zero_chunks(struct pt_hasher *h, uint64_t count)
 {
 	uint64_t done;
 
-	for (done = 0; done < PT_HASH_CHUNK; done += ZEROS_LEN) {
-		XXH3_128bits_update(h->whole, zeros, ZEROS_LEN);
-		if (!h->zero_chunk_known)
-			XXH3_64bits_update(h->chunk, zeros, ZEROS_LEN);
-	}
+	whole_zeros(h, count * PT_HASH_CHUNK);
 	if (!h->zero_chunk_known) {
+		for (done = 0; done < PT_HASH_CHUNK; done += ZEROS_LEN)
+			XXH3_64bits_update(h->chunk, zeros, ZEROS_LEN);
 		h->zero_chunk = XXH3_64bits_digest(h->chunk);
 		h->zero_chunk_known = true;
 		XXH3_64bits_reset(h->chunk);
 	}
-	pt_buf_append_le64(&h->chunks, h->zero_chunk);
+	for (; count; count--)
+		pt_buf_append_le64(&h->chunks, h->zero_chunk);
 }
 
 void pt_hasher_zeros(struct pt_hasher *h, uint64_t len)
@@ -149,11 +200,11 @@ void pt_hasher_zeros(struct pt_hasher *h, uint64_t len)
 
 	while (len) {
 		if (!h->in_chunk && len >= PT_HASH_CHUNK) {
-			hasher_zero_chunk(h);
-			len -= PT_HASH_CHUNK;
+			zero_chunks(h, len / PT_HASH_CHUNK);
+			len %= PT_HASH_CHUNK;
 			continue;
 		}
-		n = pt_size_min(len, ZEROS_LEN);
+		n = pt_size_min(pt_size_min(len, ZEROS_LEN), PT_HASH_CHUNK - h->in_chunk);
 		pt_hasher_update(h, zeros, n);
 		len -= n;
 	}

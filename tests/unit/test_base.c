@@ -283,6 +283,9 @@ START_TEST(the_hasher_gives_what_hashing_at_once_gives)
 	check_hasher(4 * chunk + 5, 0, 1);              /* all zeros */
 	check_hasher(4 * chunk + 5, 77, 77);
 	check_hasher(2 * chunk, chunk, 1000);
+	check_hasher(9 * chunk + 1234, 0, 1);
+	for (size_t at = 1; at < 5000; at += 439)       /* long runs of zeros are not read but computed */
+		check_hasher(7 * chunk + at, chunk + at, 4096 + at);
 	check_hasher(2 * chunk + 100, 2 * chunk, 65536);
 }
 END_TEST
