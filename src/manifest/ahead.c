@@ -124,26 +124,49 @@ static int load(struct pt_repo_ahead *a)
 	}
 }
 
+static int room(struct pt_repo_ahead *a, size_t count)
+{
+	free(a->key);
+	free(a->look);
+	a->key = pt_reallocarray(NULL, count, WANTS_A_KEY * sizeof(*a->key));
+	a->look = pt_reallocarray(NULL, count, WANTS_A_KEY * sizeof(*a->look));
+	a->looks = 0;
+	return a->key && a->look ? 0 : pt_fail_nomem();
+}
+
+int pt_repo_ahead_content(struct pt_repo_ahead *a, const uint64_t *nodes, size_t count)
+{
+	int rc;
+
+	if (!a || !a->meta || !count)
+		return 0;
+	rc = room(a, count);
+	if (rc < 0)
+		return rc;
+	for (size_t i = 0; i < count; i++)
+		want_content(a, nodes[i]);
+	return pt_meta_ahead_load(a->meta, a->look, a->looks);
+}
+
 int pt_repo_ahead_begin(struct pt_repo *repo, const char *const *keys, size_t count, struct pt_repo_ahead **ret_ahead)
 {
 	struct pt_repo_ahead *a;
 	int rc;
 
 	*ret_ahead = NULL;
-	if (count < 2 || !pt_meta_looks_max(&repo->store->meta))
+	if (count == 1 || !pt_meta_looks_max(&repo->store->meta))
 		return 0;
 	a = pt_calloc(1, sizeof(*a));
 	if (!a)
 		return pt_fail_nomem();
 	a->repo = repo;
 	a->count = count;
-	a->walk = pt_calloc(count, sizeof(*a->walk));
-	a->key = pt_reallocarray(NULL, count, WANTS_A_KEY * sizeof(*a->key));
-	a->look = pt_reallocarray(NULL, count, WANTS_A_KEY * sizeof(*a->look));
-	rc = a->walk && a->key && a->look ? pt_meta_ahead_begin(&repo->store->meta, &a->meta) : pt_fail_nomem();
+	rc = pt_meta_ahead_begin(&repo->store->meta, &a->meta);
+	if (rc == 0 && count)
+		rc = (a->walk = pt_calloc(count, sizeof(*a->walk))) ? room(a, count) : pt_fail_nomem();
 	for (size_t i = 0; rc == 0 && i < count; i++)
 		a->walk[i] = (struct walk){ keys[i], PT_NODE_ROOT };
-	if (rc == 0 && a->meta)
+	if (rc == 0 && a->meta && count)
 		rc = load(a);
 	if (rc < 0) {
 		pt_repo_ahead_end(a);

@@ -94,6 +94,31 @@ int pt_node_list(struct pt_repo *repo, uint64_t parent, const char *after, pt_no
 	return rc < 0 ? rc : 0;
 }
 
+/* Its nodes, which the walk gets one by one. A hint. */
+static void page_prefetch(struct pt_repo *repo, const struct page *page)
+{
+	uint64_t ids[PT_NODE_PREFETCH];
+	struct page copy = *page;
+	struct pt_entry entry;
+	const char *name;
+	size_t n = 0;
+
+	while (n < PT_NODE_PREFETCH && page_next(&copy, &entry, &name))
+		ids[n++] = entry.id;
+	if (n > 1 && pt_node_prefetch(repo, ids, n) < 0)
+		pt_fail_clear();
+}
+
+/* A page of a walk. */
+static int walk_fill(struct pt_repo *repo, uint64_t dir, const char *after, struct page *page)
+{
+	int rc = page_fill(repo, dir, after, WALK_PAGE, page);
+
+	if (!rc)
+		page_prefetch(repo, page);
+	return rc;
+}
+
 struct walk_frame {
 	uint64_t dir;
 	size_t key_len;                 /* of the directory's own key, with its slash */
@@ -125,7 +150,7 @@ static int walk_push(struct walk *w, uint64_t dir)
 	memset(frame, 0, sizeof(*frame));
 	frame->dir = dir;
 	frame->key_len = w->key.len;
-	return page_fill(w->repo, dir, "", WALK_PAGE, &frame->page);
+	return walk_fill(w->repo, dir, "", &frame->page);
 }
 
 static int walk_visit(struct walk *w, const struct pt_entry *entry, const char *name, pt_node_walk_fn *fn, void *ctx)
@@ -162,7 +187,7 @@ int pt_node_walk(struct pt_repo *repo, uint64_t parent, pt_node_walk_fn *fn, voi
 			strcpy(frame->last, name);
 			rc = walk_visit(&w, &entry, name, fn, ctx);
 		} else if (frame->page.count == WALK_PAGE) {
-			rc = page_fill(repo, frame->dir, frame->last, WALK_PAGE, &frame->page);
+			rc = walk_fill(repo, frame->dir, frame->last, &frame->page);
 		} else {
 			pt_buf_done(&frame->page.bytes);
 			w.depth--;

@@ -185,8 +185,9 @@ int pt_meta_prefetch(struct pt_meta *m, const struct pt_meta_key *keys, size_t n
 	size_t i, left = 0;
 	int rc = 0;
 
-	if (!m->ops->get_many || !mark_of(m, &mark))
-		return 0;
+	rc = pt_meta_ahead_prefetch(m, keys, n);
+	if (rc < 0 || !m->ops->get_many || !mark_of(m, &mark))
+		return rc;
 	wanted = pt_calloc(n ? n : 1, sizeof(*wanted));
 	if (!wanted)
 		return pt_fail_nomem();

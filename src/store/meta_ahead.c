@@ -122,6 +122,23 @@ int pt_meta_ahead_load(struct pt_meta_ahead *a, const struct pt_meta_look *looks
 	return rc;
 }
 
+int pt_meta_ahead_prefetch(struct pt_meta *m, const struct pt_meta_key *keys, size_t count)
+{
+	struct pt_meta_look *looks;
+	int rc;
+
+	if (!current || current->m != m || !count)
+		return 0;
+	looks = pt_calloc(count, sizeof(*looks));
+	if (!looks)
+		return pt_fail_nomem();
+	for (size_t i = 0; i < count; i++)
+		looks[i].key = keys[i];
+	rc = pt_meta_ahead_load(current, looks, count);
+	free(looks);
+	return rc;
+}
+
 /* ---- answering ---- */
 
 int pt_meta_ahead_get(struct pt_meta *m, const struct pt_meta_key *key, struct pt_buf *ret_value, uint64_t *ret_version)

@@ -15,6 +15,8 @@ int pt_meta_ahead_begin(struct pt_meta *m, struct pt_meta_ahead **ret_ahead);
 int pt_meta_ahead_load(struct pt_meta_ahead *ahead, const struct pt_meta_look *looks, size_t count);
 void pt_meta_ahead_end(struct pt_meta_ahead *ahead);
 
+/* For pt_meta_prefetch: records into the one that this thread has under way, if it has. */
+int pt_meta_ahead_prefetch(struct pt_meta *m, const struct pt_meta_key *keys, size_t count);
 /* For meta.c: 1 when it has the record, 0, -ENOMEM. */
 int pt_meta_ahead_get(struct pt_meta *m, const struct pt_meta_key *key, struct pt_buf *ret_value, uint64_t *ret_version);
 /* Whether it has all with the prefix; then *ret_rc is as of the scan. */

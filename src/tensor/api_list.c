@@ -46,26 +46,69 @@ nomem:
 	return 1;
 }
 
+/* What up to PT_REPO_AHEAD_KEYS nodes hold, looked up together. */
+struct held {
+	bool revision, pending;
+	int rc;
+};
+
+static void look(struct pt_repo *repo, const struct listed *list, size_t count, struct held *ret_held)
+{
+	struct pt_repo_ahead *ahead = NULL;
+	uint64_t nodes[PT_REPO_AHEAD_KEYS];
+	size_t i;
+
+	for (i = 0; i < count; i++)
+		nodes[i] = list[i].node;
+	/* What goes wrong here does so below. */
+	if (pt_repo_ahead_begin(repo, NULL, 0, &ahead) == 0)
+		(void)pt_repo_ahead_content(ahead, nodes, count);
+	for (i = 0; i < count; i++)
+		ret_held[i].rc = pt_tensor_exists(repo, nodes[i], &ret_held[i].revision, &ret_held[i].pending);
+	pt_repo_ahead_end(ahead);
+}
+
+/* Where the store is away many are looked up before the first is told; else each just before. */
+static size_t at_once(struct pt_repo *repo)
+{
+	return pt_meta_looks_max(&pt_repo_store(repo)->meta) ? PT_REPO_AHEAD_KEYS : 1;
+}
+
+/* All keys that may be tensors, and their nodes. */
+static int walk(struct pt_repo *repo, struct listing *l)
+{
+	struct pt_repo_ahead *ahead;
+	int rc = pt_repo_ahead_begin(repo, NULL, 0, &ahead);
+
+	if (rc < 0)
+		return rc;
+	rc = pt_node_walk(repo, PT_NODE_ROOT, collect, l);
+	pt_repo_ahead_end(ahead);
+	return rc < 0 ? rc : l->rc;
+}
+
 int ptio_list(struct ptio *p, const char *prefix, ptio_list_fn *fn, void *ctx)
 {
 	struct listing l = { .prefix = prefix ? prefix : "" };
-	bool revision, pending, stop = false;
-	size_t i;
+	struct held held[PT_REPO_AHEAD_KEYS];
+	const struct held *h;
+	bool stop = false;
+	size_t i, some;
 	int rc;
 
 	if (!p || !fn)
 		return pt_fail(EINVAL, "an argument is NULL");
 	l.prefix_len = strlen(l.prefix);
-	rc = pt_node_walk(p->repo, PT_NODE_ROOT, collect, &l);
-	if (rc >= 0)
-		rc = l.rc;
+	some = at_once(p->repo);
+	rc = walk(p->repo, &l);
 	for (i = 0; i < l.count; i++) {
+		h = &held[i % some];
 		if (rc >= 0 && !stop) {
-			rc = pt_tensor_exists(p->repo, l.list[i].node, &revision, &pending);
-			if (!rc && (revision || pending))
-				stop = fn(ctx, l.list[i].key, revision) != 0;
-			else if (rc == -ENOENT)         /* removed meanwhile */
-				rc = 0;
+			if (i % some == 0)
+				look(p->repo, l.list + i, l.count - i < some ? l.count - i : some, held);
+			rc = h->rc == -ENOENT ? 0 : h->rc;      /* removed meanwhile */
+			if (!h->rc && (h->revision || h->pending))
+				stop = fn(ctx, l.list[i].key, h->revision) != 0;
 		}
 		free(l.list[i].key);
 	}

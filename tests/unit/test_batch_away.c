@@ -179,6 +179,65 @@ START_TEST(batches_of_tensors_are_looked_up_together_and_read_right)
 }
 END_TEST
 
+static int count_key(void *ctx, const char *name, int complete)
+{
+	int n;
+
+	MUST(complete && sscanf(name, "model/layer%*d/w%d", &n) == 1);
+	((int *)ctx)[n]++;
+	return 0;
+}
+
+START_TEST(listing_looks_many_keys_up_together)
+{
+	int seen[LONG] = { 0 };
+	uint64_t before, list;
+
+	start();
+	for (int i = 0; i < LONG; i++)
+		put(p, key[i], 1, 5);
+	before = calls();
+	MUST_WORK(ptio_list(p, "", count_key, seen));
+	list = calls() - before;
+	printf("%llu round trips to list %d keys\n", (unsigned long long)list, LONG);
+	for (int i = 0; i < LONG; i++)
+		ck_assert_int_eq(seen[i], 1);
+	/* What is in each directory is a question of its own; its node and what it holds are not. */
+	ck_assert_uint_le(list, LONG + 60);
+	ptio_close(p);
+}
+END_TEST
+
+START_TEST(nodes_read_ahead_are_those_that_are_there)
+{
+	struct pt_repo_ahead *ahead;
+	struct pt_node node;
+	uint64_t id[10], before;
+
+	start();
+	for (int i = 0; i < 10; i++) {
+		put(p, key[i], 1, 5);
+		MUST_WORK(pt_node_by_key(p->repo, keys[i], false, &node));
+		id[i] = node.id;
+		pt_node_done(&node);
+	}
+	MUST_WORK(pt_repo_ahead_begin(p->repo, NULL, 0, &ahead));
+	before = calls();
+	MUST_WORK(pt_node_prefetch(p->repo, id, 10));
+	for (int i = 0; i < 10; i++) {
+		MUST_WORK(pt_node_get(p->repo, id[i], &node));
+		MUST(node.id == id[i] && strcmp(node.name, strrchr(keys[i], '/') + 1) == 0);
+		pt_node_done(&node);
+	}
+	ck_assert_uint_eq(calls(), before + 1);
+	pt_repo_ahead_end(ahead);
+	MUST_WORK(pt_node_get(p->repo, id[0], &node));
+	pt_node_done(&node);
+	ck_assert_uint_gt(calls(), before + 1);
+	ptio_close(p);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tcase = tcase_create("batch");
@@ -187,5 +246,7 @@ int main(void)
 	tcase_add_test(tcase, each_batch_tells_what_is_there_by_then);
 	tcase_add_test(tcase, holes_nonsense_and_sets_that_wait_are_told_as_one_by_one);
 	tcase_add_test(tcase, batches_of_tensors_are_looked_up_together_and_read_right);
+	tcase_add_test(tcase, listing_looks_many_keys_up_together);
+	tcase_add_test(tcase, nodes_read_ahead_are_those_that_are_there);
 	return run_suite("net: batches", &tcase, 1);
 }
