@@ -156,6 +156,19 @@ void pt_fs_cached_init(struct pt_fs *fs, struct fuse_conn_info *conn)
 #endif
 }
 
+/* Objects have chunks of their own, which are verified as wholes. */
+static uint64_t reader_cut(struct pt_fs_inode *i, uint64_t off, uint64_t max)
+{
+	switch (i->kind) {
+	case PT_FS_VIEW:
+		return pt_vfile_cut(i->view.file, off, max);
+	case PT_FS_SEALED:
+		return pt_fs_sealed_cut(i, off, max);
+	default:
+		return off + max;
+	}
+}
+
 /* ---- filling ---- */
 
 struct filling {
@@ -175,6 +188,13 @@ static int64_t filling_read(void *ctx, void *buf, uint64_t len, uint64_t off)
 	return n;
 }
 
+static uint64_t filling_cut(void *ctx, uint64_t off, uint64_t max)
+{
+	struct filling *f = ctx;
+
+	return reader_cut(f->inode, off, max);
+}
+
 static void filling_release(void *ctx)
 {
 	struct filling *f = ctx;
@@ -187,7 +207,7 @@ static void filling_release(void *ctx)
 /* i is pinned by the caller. NULL: no room. */
 static struct pt_vcache_file *fill(struct pt_fs *fs, struct pt_fs_inode *i, const struct pt_vcache_key *key)
 {
-	struct pt_vcache_source source = { .read = filling_read, .release = filling_release };
+	struct pt_vcache_source source = { .read = filling_read, .cut = filling_cut, .release = filling_release };
 	struct pt_vcache_file *file;
 	struct filling *f;
 	int rc;
@@ -218,19 +238,6 @@ static int64_t ahead_read(void *ctx, void *buf, uint64_t len, uint64_t off)
 	struct pt_fs_inode *i = h->inode->kind == PT_FS_WHOLE ? h->inode->origin : h->inode;
 
 	return reader_read(h->fs, i, buf, len, off);
-}
-
-/* Objects have chunks of their own, which are verified as wholes. */
-static uint64_t reader_cut(struct pt_fs_inode *i, uint64_t off, uint64_t max)
-{
-	switch (i->kind) {
-	case PT_FS_VIEW:
-		return pt_vfile_cut(i->view.file, off, max);
-	case PT_FS_SEALED:
-		return pt_fs_sealed_cut(i, off, max);
-	default:
-		return off + max;
-	}
 }
 
 static uint64_t ahead_cut(void *ctx, uint64_t off, uint64_t max)

@@ -46,6 +46,7 @@ struct pt_vcache_file {
 	atomic_bool whole;
 	uint64_t filled;                /* bytes */
 	uint64_t piece_count, next;     /* next: where the next filler looks first */
+	uint32_t *back;                 /* bytes by which each piece begins before its place; NULL: none does */
 	uint8_t piece[];
 };
 
@@ -155,6 +156,7 @@ static void file_free(struct pt_vcache_file *f)
 		munmap(f->map, f->size);
 	if (f->fd >= 0)
 		close(f->fd);
+	free(f->back);
 	free(f);
 }
 
@@ -247,18 +249,24 @@ static void free_evicted(struct pt_vcache_file *evicted)
 
 /* ---- filling ---- */
 
+static uint64_t piece_start(const struct pt_vcache_file *f, uint64_t piece)
+{
+	if (!piece)
+		return 0;
+	return piece == f->piece_count ? f->size : f->align + piece * PT_VCACHE_PIECE - (f->back ? f->back[piece] : 0);
+}
+
 static void piece_span(const struct pt_vcache_file *f, uint64_t piece, uint64_t *ret_off, uint64_t *ret_len)
 {
-	uint64_t start = piece ? f->align + piece * PT_VCACHE_PIECE : 0;
-	uint64_t end = pt_size_min(f->size, f->align + (piece + 1) * PT_VCACHE_PIECE);
-
-	*ret_off = start;
-	*ret_len = end - start;
+	*ret_off = piece_start(f, piece);
+	*ret_len = piece_start(f, piece + 1) - *ret_off;
 }
 
 static uint64_t piece_of(const struct pt_vcache_file *f, uint64_t off)
 {
-	return off < f->align ? 0 : (off - f->align) / PT_VCACHE_PIECE;
+	uint64_t piece = off < f->align ? 0 : (off - f->align) / PT_VCACHE_PIECE;
+
+	return piece + 1 < f->piece_count && off >= piece_start(f, piece + 1) ? piece + 1 : piece;
 }
 
 /* A piece that this thread, a user of the source, has marked BUSY. */
@@ -348,7 +356,29 @@ static void fill_some(struct pt_work *work)
 	pt_workers_add(c->workers, work, false);
 }
 
-static int file_new(struct pt_vcache *c, const struct pt_vcache_key *key, uint64_t size, uint64_t align, struct pt_vcache_file **ret_file)
+#define BACK_MAX ((uint64_t)1 << 20)     /* how far a piece may begin before its place */
+
+/* Pieces begin where the source likes reads to end. */
+static int pieces_cut(struct pt_vcache_file *f, const struct pt_vcache_source *source)
+{
+	uint64_t i, place, cut;
+
+	if (!source->cut || f->piece_count < 2)
+		return 0;
+	f->back = pt_calloc(f->piece_count, sizeof(*f->back));
+	if (!f->back)
+		return pt_fail_nomem();
+	for (i = 1; i < f->piece_count; i++) {
+		place = f->align + i * PT_VCACHE_PIECE;
+		cut = source->cut(source->ctx, place - BACK_MAX, BACK_MAX);
+		if (cut < place && place - cut < BACK_MAX)
+			f->back[i] = (uint32_t)(place - cut);
+	}
+	return 0;
+}
+
+static int file_new(struct pt_vcache *c, const struct pt_vcache_key *key, uint64_t size, uint64_t align, const struct pt_vcache_source *source,
+		    struct pt_vcache_file **ret_file)
 {
 	uint64_t count = (size - pt_size_min(align, size - 1) + PT_VCACHE_PIECE - 1) / PT_VCACHE_PIECE, i;
 	struct pt_vcache_file *f;
@@ -365,6 +395,9 @@ static int file_new(struct pt_vcache *c, const struct pt_vcache_key *key, uint64
 	f->piece_count = count;
 	for (i = 0; i < FILLERS; i++)
 		f->filler[i] = (struct filler){ { .run = fill_some }, f };
+	rc = pieces_cut(f, source);
+	if (rc < 0)
+		goto fail;
 	f->fd = pt_memory_file(&c->memory, size);
 	if (f->fd < 0) {
 		rc = f->fd;
@@ -397,7 +430,7 @@ int pt_vcache_fill(struct pt_vcache *c, const struct pt_vcache_key *key, uint64_
 		return -EOPNOTSUPP;
 	if (!pt_size_align(size, PT_MEMORY_HUGE, &room) || room > c->stats.limit || align >= PT_VCACHE_PIECE || align >= size)
 		return -ENOSPC;
-	rc = file_new(c, key, size, align, &fresh);
+	rc = file_new(c, key, size, align, source, &fresh);
 	if (rc < 0)
 		return rc;
 	pthread_mutex_lock(&c->lock);

@@ -25,6 +25,7 @@ struct pt_vcache_key {
 /* Where a file's bytes come from; calls from several threads. */
 struct pt_vcache_source {
 	int64_t (*read)(void *ctx, void *buf, uint64_t len, uint64_t off);      /* bytes read: all of len, or -errno */
+	uint64_t (*cut)(void *ctx, uint64_t off, uint64_t max);         /* where a read from off on, of at most max bytes, had best end; NULL: anywhere */
 	void (*release)(void *ctx);     /* once, when nothing will be read any more, in any thread; no lock of the cache is held */
 	void *ctx;
 };

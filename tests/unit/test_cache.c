@@ -29,6 +29,17 @@ static uint8_t byte_at(uint64_t seed, uint64_t off)
 	return (uint8_t)((off * 31 + (off >> 12) * 7 + seed) & 0xff);
 }
 
+#define CUT 700001
+
+static uint64_t cut_read_bad;
+static bool cuts;               /* for start_fill */
+
+static uint64_t cut(void *ctx, uint64_t off, uint64_t max)
+{
+	(void)ctx;
+	return off + max < (off / CUT + 1) * CUT ? off + max : (off / CUT + 1) * CUT;
+}
+
 static int64_t source_read(void *ctx, void *buf, uint64_t len, uint64_t off)
 {
 	struct source *s = ctx;
@@ -43,6 +54,13 @@ static int64_t source_read(void *ctx, void *buf, uint64_t len, uint64_t off)
 	for (i = 0; i < len; i++)
 		out[i] = byte_at(s->seed, off + i);
 	return (int64_t)len;
+}
+
+static int64_t piece_read(void *ctx, void *buf, uint64_t len, uint64_t off)
+{
+	if (off % CUT)
+		__atomic_add_fetch(&cut_read_bad, 1, __ATOMIC_RELAXED);
+	return source_read(ctx, buf, len, off);
 }
 
 static void source_release(void *ctx)
@@ -72,7 +90,7 @@ static void end(void)
 static int fill(uint64_t id, uint64_t size, uint64_t align, struct source *s, struct pt_vcache_file **ret)
 {
 	struct pt_vcache_key key = { { id } };
-	struct pt_vcache_source source = { source_read, source_release, s };
+	struct pt_vcache_source source = { .read = cuts ? piece_read : source_read, .cut = cuts ? cut : NULL, .release = source_release, .ctx = s };
 
 	return pt_vcache_fill(cache, &key, size, align, &source, ret);
 }
@@ -270,6 +288,7 @@ START_TEST(many_readers_of_a_file_being_filled_see_its_bytes)
 	struct reader r[4];
 	int i;
 
+	cuts = _i;              /* pieces begin where the source wants, or not */
 	begin(64 * MIB);
 	ck_assert_int_eq(fill(1, 40 * MIB, 333, &s, &r[0].f), 0);
 	for (i = 0; i < 4; i++) {
@@ -280,6 +299,8 @@ START_TEST(many_readers_of_a_file_being_filled_see_its_bytes)
 	for (i = 0; i < 4; i++)
 		pthread_join(r[i].thread, NULL);
 	ck_assert_int_le(atomic_load(&s.reads), 10);       /* each piece once */
+	ck_assert_uint_eq(cut_read_bad, 0);
+	cuts = false;
 	pt_vcache_put(cache, r[0].f);
 	end();
 }
@@ -386,16 +407,6 @@ START_TEST(a_sequential_reader_finds_its_bytes_fetched)
 	end();
 }
 END_TEST
-
-#define CUT 700001
-
-static uint64_t cut_read_bad;
-
-static uint64_t cut(void *ctx, uint64_t off, uint64_t max)
-{
-	(void)ctx;
-	return off + max < (off / CUT + 1) * CUT ? off + max : (off / CUT + 1) * CUT;
-}
 
 static int64_t cut_read(void *ctx, void *buf, uint64_t len, uint64_t off)
 {
@@ -564,7 +575,7 @@ int main(void)
 	tcase_add_test(tc, the_least_recently_used_file_that_nobody_holds_makes_room);
 	tcase_add_test(tc, a_map_outlives_the_eviction_of_its_file);
 	tcase_add_test(tc, a_failed_filling_sends_readers_to_the_source);
-	tcase_add_test(tc, many_readers_of_a_file_being_filled_see_its_bytes);
+	tcase_add_loop_test(tc, many_readers_of_a_file_being_filled_see_its_bytes, 0, 2);
 	tcase_add_test(tc, a_cache_of_no_size_is_none);
 	tcase_add_test(tc, buffers_are_told_of_as_long_as_they_are_there);
 	tcase_add_loop_test(tc, a_sequential_reader_finds_its_bytes_fetched, 0, 3);
