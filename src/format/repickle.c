@@ -90,6 +90,17 @@ static const char *problem(const struct pt_repickle *r)
 	return all ? "" : "it holds a tensor that has no name";
 }
 
+int pt_repickle_find(const uint8_t *file, size_t file_len, const uint8_t **ret_data, size_t *ret_len)
+{
+	size_t at = file_len < 30 ? 30 : 30 + (size_t)pt_get_le16(file + 26) + pt_get_le16(file + 28);
+
+	if (at >= file_len)
+		return pt_fail(EOPNOTSUPP, "its description is not where torch puts it");
+	*ret_data = file + at;
+	*ret_len = file_len - at;
+	return 0;
+}
+
 int pt_repickle_create(const void *data, size_t len, struct pt_repickle **ret_r)
 {
 	struct pt_parse_ctx ctx = { .sink = { .tensor = no_tensor } };
@@ -133,6 +144,11 @@ void pt_repickle_free(struct pt_repickle *r)
 	free(r->trace.persids);
 	free(r->trace.named);
 	free(r);
+}
+
+size_t pt_repickle_length(const struct pt_repickle *r)
+{
+	return r->p->pos;
 }
 
 uint32_t pt_repickle_tensor_count(const struct pt_repickle *r)

@@ -11,10 +11,14 @@
 
 struct pt_repickle;
 
+/* Where data.pkl begins in a torch file of which these are the first bytes: it is the first record. len: what is there from then on. -EOPNOTSUPP: nowhere. */
+int pt_repickle_find(const uint8_t *file, size_t file_len, const uint8_t **ret_data, size_t *ret_len);
 /* The pickle at the beginning of data; what follows it does not count. -EINVAL, -EFBIG as the parser; -EOPNOTSUPP: it cannot be written again, the sentence is a phrase
  * that says why. */
 int pt_repickle_create(const void *data, size_t len, struct pt_repickle **ret_r);
 void pt_repickle_free(struct pt_repickle *r);                           /* NULL is fine */
+/* Bytes of data that are the pickle. */
+size_t pt_repickle_length(const struct pt_repickle *r);
 /* Tensor values; one value may have several names. */
 uint32_t pt_repickle_tensor_count(const struct pt_repickle *r);
 /* Names, in the order in which a parser announces tensors, and the value that each is of. */

@@ -94,11 +94,20 @@ static int store(struct pt_bundle *b, struct pt_repo *repo, const struct pt_buf 
 	return pt_plain_writer_seal(out, &b->blob, &b->blob_bytes);
 }
 
+static bool same_shape(const struct pt_bundle *b, bool shaped)
+{
+	if (!shaped)
+		return !b->old->literal_bytes;
+	return b->old->literal_bytes == b->pickle->len && memcmp(b->old->literals, b->pickle->data, b->pickle->len) == 0;
+}
+
 int pt_bundle_make(struct pt_bundle *b, struct pt_repo *repo, bool finishes, struct pt_group_file *ret_file, bool *ret_writes)
 {
+	const struct pt_buf flat = PT_BUF_INIT;
 	struct pt_buf bytes = PT_BUF_INIT;
 	const char **all = NULL;
 	uint32_t total;
+	bool shaped;
 	int rc;
 
 	*ret_writes = b->taken = false;
@@ -106,10 +115,12 @@ int pt_bundle_make(struct pt_bundle *b, struct pt_repo *repo, bool finishes, str
 	if (b->node.id && !b->old && b->node.size && !finishes)
 		return 0;
 	rc = join(b, &all, &total);
-	if (!rc && b->old && total == b->old->tensor_count && b->format == b->old->format)
+	if (rc < 0)
 		goto out;
-	if (!rc)
-		rc = pt_bundle_encode(b->format, all, total, &bytes);
+	shaped = finishes && total == b->count && b->pickle->len;
+	if (b->old && total == b->old->tensor_count && b->format == b->old->format && (!finishes || same_shape(b, shaped)))
+		goto out;
+	rc = shaped ? pt_bundle_encode(b->format, b->in_order, total, b->pickle, &bytes) : pt_bundle_encode(b->format, all, total, &flat, &bytes);
 	if (!rc)
 		rc = store(b, repo, &bytes);
 	if (rc < 0)

@@ -10,7 +10,9 @@ struct pt_bundle {
 	const char *file_name;
 	enum pt_format format;
 	const char **names;             /* of its tensors, in byte order */
+	const char **in_order;          /* the same in that of the pickle */
 	uint32_t count;
+	const struct pt_buf *pickle;    /* whose shape the file is to have; empty: a flat one */
 	const struct pt_upload_options *attrs;
 	/* As last looked at: */
 	struct pt_node node;            /* the file; id 0: there is none */
@@ -25,7 +27,7 @@ struct pt_bundle {
 /* Reads the file that is there. -EEXIST: a directory or symlink has the name; -EAGAIN: it has just changed. */
 int pt_bundle_look(struct pt_bundle *b, struct pt_models *models, struct pt_repo *repo, uint64_t dir_node);
 /* Makes it a bundle of these tensors, or adds them to the one it is. A file that is there and no bundle is replaced when the tensors become readable (finishes), and
- * left alone until then. As struct pt_group_calls wants it. */
+ * left alone until then. Then it also takes the shape of the pickle, unless it has tensors of other ranks' files that this one lacks. As struct pt_group_calls wants it. */
 int pt_bundle_make(struct pt_bundle *b, struct pt_repo *repo, bool finishes, struct pt_group_file *ret_file, bool *ret_writes);
 /* rc: of the publication; what was stored and not taken is discarded. */
 void pt_bundle_done(struct pt_bundle *b, struct pt_repo *repo, int rc);

@@ -2,7 +2,8 @@
  *
  * A container is a node whose blob holds every byte of the file that is no payload, verbatim, and says which ranges of which objects lie between them.
  * It also lists the file's tensors, each as a window of one object. A bundle is the other kind: a list of keys of its directory, which reads as one synthesised
- * file of their current revisions (what sharded state-dict writes leave behind). Loaded containers are immutable and shared by threads. */
+ * file of their current revisions (what sharded state-dict writes leave behind). Its literals, if there are any, are the data.pkl whose shape that file has; the keys
+ * are in the order of that pickle's tensors then. Loaded containers are immutable and shared by threads. */
 #ifndef PT_TREE_CONTAINER_H
 #define PT_TREE_CONTAINER_H
 
@@ -54,6 +55,7 @@ struct pt_container {
 	char *names;
 	uint64_t *numbers;
 	const uint8_t *literals;        /* in data */
+	uint64_t literal_bytes;
 	uint8_t *data;                  /* the blob */
 };
 
@@ -98,8 +100,8 @@ typedef int pt_container_out_fn(void *ctx, const void *data, uint64_t len);
 int pt_container_writer_replay(struct pt_container_writer *w, pt_container_out_fn *fn, void *ctx);
 void pt_container_writer_free(struct pt_container_writer *w);           /* drops what was not published; NULL is fine */
 
-/* A bundle's blob for these keys (components below the directory) in this format. */
-int pt_bundle_encode(enum pt_format format, const char *const *names, uint32_t count, struct pt_buf *ret_blob);
+/* A bundle's blob for these keys (components below the directory) in this format. pickle: empty for a flat file. */
+int pt_bundle_encode(enum pt_format format, const char *const *names, uint32_t count, const struct pt_buf *pickle, struct pt_buf *ret_blob);
 /* What of errors says "not this kind of file" rather than "the store failed". */
 static inline bool pt_container_error_is_content(int rc)
 {

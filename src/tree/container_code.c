@@ -90,7 +90,7 @@ int pt_container_encode(const struct pt_container_image *im, struct pt_buf *out)
 	return out->failed ? pt_fail_nomem() : 0;
 }
 
-int pt_bundle_encode(enum pt_format format, const char *const *names, uint32_t count, struct pt_buf *ret_blob)
+int pt_bundle_encode(enum pt_format format, const char *const *names, uint32_t count, const struct pt_buf *pickle, struct pt_buf *ret_blob)
 {
 	struct pt_container_image im = { .format = format, .bundle = true };
 	uint32_t i;
@@ -102,6 +102,8 @@ int pt_bundle_encode(enum pt_format format, const char *const *names, uint32_t c
 		pt_buf_append(&im.tensors, &t, sizeof(t));
 		pt_buf_append(&im.names, names[i], strlen(names[i]) + 1);
 	}
+	if (pickle->len)
+		pt_buf_append(&im.literals, pickle->data, pickle->len);
 	rc = pt_container_encode(&im, ret_blob);
 	pt_container_image_done(&im);
 	return rc;
@@ -252,6 +254,7 @@ int pt_container_decode(uint8_t *data, size_t len, struct pt_container **ret_c)
 	for (i = 0; i < n.numbers; i++)
 		c->numbers[i] = pt_reader_le64(&r);
 	c->literals = n.literals ? pt_reader_bytes(&r, n.literals) : data;
+	c->literal_bytes = n.literals;
 	if (r.bad || !segments_sound(c, n.literals))
 		goto bad;
 	for (i = 0; i < n.tensors; i++)

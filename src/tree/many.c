@@ -282,7 +282,7 @@ int pt_many_finish_like(struct pt_many *many, const struct pt_repickle *r, const
 			first[i] = first[first[i]];
 		}
 		if (tensors[v].name && storage[v] != first[i])
-			*ret_why = "a tensor has two names, which are cut in different ways";
+			*ret_why = "a tensor in it has two names, whose parts are not the same";
 		tensors[v] = t;
 		storage[v] = first[i];
 	}

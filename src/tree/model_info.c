@@ -233,7 +233,7 @@ static bool flat_why(struct pt_models *models, struct pt_repo *repo, uint64_t di
 	struct pt_request req = *base;
 	struct pt_many *many;
 
-	if (c->format != PT_FORMAT_PT || c->bundle)
+	if (c->format != PT_FORMAT_PT || (c->bundle && !c->literal_bytes))
 		return false;
 	if (!pt_layout_find(&req.layout, PT_AXIS_TP) && pt_layout_add(&req.layout, &two) < 0)
 		return false;

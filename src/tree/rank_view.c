@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/buf.h"
 #include "base/error.h"
 #include "format/repickle.h"
 #include "tensor/known.h"
@@ -190,20 +189,19 @@ static int bundle_view(struct pt_repo *repo, struct pt_model_dir *dir, struct pt
 	return rc;
 }
 
-/* data.pkl of a torch file: its first record, which has been read as such when the file was stored. */
+/* data.pkl of a torch file, which has been read as such when the file was stored. */
 static int pickle_of(const struct pt_container *c, const uint8_t **ret_data, size_t *ret_len)
 {
 	const struct pt_container_segment *s = c->segments;
-	uint64_t at;
 
-	if (!c->segment_count || s->object != PT_CONTAINER_LITERAL || s->end < 30)
+	if (c->bundle) {
+		*ret_data = c->literals;
+		*ret_len = (size_t)c->literal_bytes;
+		return 0;
+	}
+	if (!c->segment_count || s->object != PT_CONTAINER_LITERAL)
 		return pt_fail(EOPNOTSUPP, "its description is not where torch puts it");
-	at = 30 + (uint64_t)pt_get_le16(c->literals + s->off + 26) + pt_get_le16(c->literals + s->off + 28);
-	if (at >= s->end)
-		return pt_fail(EOPNOTSUPP, "its description is not where torch puts it");
-	*ret_data = c->literals + s->off + at;
-	*ret_len = (size_t)(s->end - at);
-	return 0;
+	return pt_repickle_find(c->literals + s->off, (size_t)s->end, ret_data, ret_len);
 }
 
 /* A torch file keeps its shape, if that can be; else it is a flat dict, and says why. */
@@ -215,7 +213,7 @@ static int finish(struct pt_many *many, const struct pt_container *c, const stru
 	size_t len;
 	int rc;
 
-	if (c->format != PT_FORMAT_PT || c->bundle)
+	if (c->format != PT_FORMAT_PT || (c->bundle && !c->literal_bytes))
 		return pt_many_finish(many, c->bare && c->tensor_count == 1, tp);
 	rc = pickle_of(c, &pickle, &len);
 	if (!rc)

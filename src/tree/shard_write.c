@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/size.h"
+#include "format/repickle.h"
 #include "tensor/spool.h"
 #include "tree/bundle.h"
 #include "tree/rank_view.h"
@@ -44,6 +45,7 @@ struct pt_shard_writer {
 	bool header_done, ended;
 	uint64_t fed;
 	struct pt_buf head;             /* what has been fed, until the header is done */
+	struct pt_buf pickle;           /* of a torch file that can keep its shape */
 	uint64_t *storage_bytes;
 	uint32_t storage_count;
 	struct tensor *tensors;
@@ -422,6 +424,31 @@ static int on_data(void *ctx, uint32_t storage, uint64_t off, const void *data, 
 
 /* ---- feeding ---- */
 
+/* The header is complete: what the directory's file takes from it is kept, the rest of the head goes. */
+static int head_done(struct pt_shard_writer *w)
+{
+	const uint8_t *data;
+	struct pt_repickle *r;
+	size_t len;
+	int rc = 0;
+
+	if (pt_parser_format(w->parser) == PT_FORMAT_PT && pt_repickle_find(w->head.data, w->head.len, &data, &len) == 0) {
+		rc = pt_repickle_create(data, len, &r);
+		if (rc == 0) {
+			pt_buf_append(&w->pickle, data, pt_repickle_length(r));
+			pt_repickle_free(r);
+		} else if (rc != -ENOMEM) {
+			rc = 0;         /* a flat file, then */
+		}
+		if (rc == 0 && pt_buf_failed(&w->pickle))
+			rc = pt_fail_nomem();
+		if (rc == 0)
+			pt_fail_clear();
+	}
+	pt_buf_done(&w->head);
+	return rc;
+}
+
 int pt_shard_writer_feed(struct pt_shard_writer *w, const void *data, uint64_t len)
 {
 	struct pt_parse_sink sink = { .ctx = w, .storage = on_storage, .tensor = on_tensor, .header_done = on_header_done, .data = on_data };
@@ -441,8 +468,8 @@ int pt_shard_writer_feed(struct pt_shard_writer *w, const void *data, uint64_t l
 	rc = w->parser ? 0 : pt_parser_create(PT_FORMAT_COUNT, &sink, NULL, &w->parser);
 	if (!rc)
 		rc = pt_parser_feed(w->parser, data, len);
-	if (w->header_done)
-		pt_buf_done(&w->head);
+	if (!rc && w->header_done && w->head.len)
+		rc = head_done(w);
 	if (rc < 0) {
 		w->error = rc;
 		snprintf(w->sentence, sizeof(w->sentence), "%s", pt_fail_sentence());
@@ -529,10 +556,12 @@ int pt_shard_writer_publish(struct pt_shard_writer *w)
 	if (rc < 0)
 		return rc;
 	w->bundle.names = pt_reallocarray(w->bundle.names, w->tensor_count, sizeof(*w->bundle.names));
-	if (!w->bundle.names)
+	w->bundle.in_order = pt_reallocarray(w->bundle.in_order, w->tensor_count, sizeof(*w->bundle.in_order));
+	if (!w->bundle.names || !w->bundle.in_order)
 		return pt_fail_nomem();
 	for (i = 0; i < w->tensor_count; i++)
-		w->bundle.names[i] = w->tensors[i].name;
+		w->bundle.in_order[i] = w->bundle.names[i] = w->tensors[i].name;
+	w->bundle.pickle = &w->pickle;
 	w->bundle.count = w->tensor_count;
 	qsort(w->bundle.names, w->bundle.count, sizeof(*w->bundle.names), by_text);
 	w->bundle.file_name = w->file_name;
@@ -556,7 +585,9 @@ void pt_shard_writer_free(struct pt_shard_writer *w)
 	}
 	pt_group_free(w->group);
 	pt_buf_done(&w->head);
+	pt_buf_done(&w->pickle);
 	free(w->bundle.names);
+	free(w->bundle.in_order);
 	pt_parser_free(w->parser);
 	pt_spool_done(&w->spool);
 	pt_model_dir_unref(w->dir);

@@ -1,4 +1,5 @@
 """State dicts that trainers' ranks save part by part: four torch processes, both formats, both ways."""
+import collections
 import json
 import multiprocessing
 import os
@@ -231,6 +232,41 @@ def gone(path):
     while path.exists() and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not path.exists()
+
+
+@pytest.mark.parametrize("kind", ["writer", "tp"])
+def test_what_is_no_tensor_comes_with_the_tensors_from_the_rank_that_closes_last(mnt, kind):
+    d = mnt.key("policy")
+    (d / "tp_plan.json").write_text('{"*q_proj.weight": "dim=0", "*norm.weight": "replicate"}')
+    q = torch.arange(32.0).reshape(8, 4)
+
+    def write(rank, step, extra=()):
+        w = q + step if kind == "writer" else q[4 * rank : 4 * rank + 4] + step
+        sd = {"model": collections.OrderedDict([("q_proj.weight", w), ("norm.weight", torch.full((4,), float(step)))]), "step": step,
+              "args": {"device": "cpu", "lr": [0.1, (1, None)]}, "rank": rank}
+        torch.save(sd | dict(extra), d / f"{kind}={rank}of2,step={step}" / "model.pt")
+
+    def check(step, rank):
+        for path, rows in (("model.pt", slice(0, 8)), ("tp=0of2/model.pt", slice(0, 4)), ("tp=1of2/model.pt", slice(4, 8))):
+            got = torch.load(d / path)
+            assert list(got) == ["model", "step", "args", "rank"] and got["step"] == step and got["rank"] == rank
+            assert got["args"] == {"device": "cpu", "lr": [0.1, (1, None)]} and isinstance(got["model"], collections.OrderedDict)
+            assert torch.equal(got["model"]["q_proj.weight"], (q + step)[rows]) and got["model"]["norm.weight"].tolist() == [step] * 4
+
+    write(0, 1)
+    with pytest.raises(OSError):
+        open(d / "model.pt", "rb")
+    write(1, 1)
+    check(1, 1)
+    write(1, 2)
+    check(1, 1)
+    write(0, 2)
+    check(2, 0)
+    # A tensor that only one rank has makes it a flat dict: no rank's file has the shape of all.
+    write(0, 3, {"own_norm.weight": torch.tensor(2.0)}.items())
+    write(1, 3)
+    got = torch.load(d / "model.pt")
+    assert set(got) == {"model.q_proj.weight", "model.norm.weight", "own_norm.weight"} and got["model.norm.weight"].tolist() == [3.0] * 4
 
 
 def held(mnt):

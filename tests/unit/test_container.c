@@ -300,8 +300,10 @@ START_TEST(damage_of_the_record_is_refused)
 	struct pt_buf bytes = PT_BUF_INIT;
 	struct pt_container *c;
 	const char *names[] = { "a", "b.c" };
+	struct pt_buf pickle = PT_BUF_INIT;
 
-	check_ok(pt_bundle_encode(PT_FORMAT_PT, names, 2, &bytes));
+	pt_buf_append_str(&pickle, "shape");
+	check_ok(pt_bundle_encode(PT_FORMAT_PT, names, 2, &pickle, &bytes));
 	for (size_t i = 0; i < bytes.len; i++) {
 		blob = malloc(bytes.len);
 		memcpy(blob, bytes.data, bytes.len);
@@ -315,7 +317,10 @@ START_TEST(damage_of_the_record_is_refused)
 	ck_assert(c->bundle);
 	ck_assert_uint_eq(c->tensor_count, 2);
 	ck_assert_str_eq(c->names + c->tensors[1].name, "b.c");
+	ck_assert_uint_eq(c->literal_bytes, 5);
+	ck_assert_mem_eq(c->literals, "shape", 5);
 	pt_container_unref(c);
+	pt_buf_done(&pickle);
 	pt_buf_done(&bytes);
 	free(data);
 }
