@@ -1,6 +1,7 @@
 # ptiod, the daemon.
 bin_PROGRAMS += tools/ptiod/ptiod
 tools_ptiod_ptiod_SOURCES = \
+	tools/ptiod/collect.c \
 	tools/ptiod/conn.c \
 	tools/ptiod/frame.c \
 	tools/ptiod/handshake.c \

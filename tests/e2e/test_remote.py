@@ -196,3 +196,37 @@ def test_a_store_is_reached_over_ipv6(mounts, scratch):
     status = json.loads((mount / ".ptio" / "status.json").read_text())
     assert status["remote"]["peer"] == f"[::1]:{port}" and status["remote"]["connected"]
     daemon.stop()
+
+
+def test_the_daemon_collects_what_clients_that_died_left_and_nothing_that_is_held(mounts, scratch):
+    daemon = Daemon(scratch, scratch / "exported", "--gc", "1", "--lease", "1").start()
+
+    def objects():
+        return {p for p in (scratch / "exported" / "objects").rglob("*") if p.is_file()}
+
+    def wait_until(done):
+        deadline = time.monotonic() + 60
+        while not done():
+            assert time.monotonic() < deadline, objects()
+            time.sleep(0.1)
+
+    try:
+        mount = mounts("mnt", daemon.uri, f"secret_file={daemon.secret},timeout=5,gc=off")
+        clients.write_torch(X, mount.key("w") / "full", scratch)
+        first = objects()
+        with open(mount / "w" / "full.bin", "rb", buffering=0) as f:
+            assert f.read(1000) == X.data[:1000]
+            clients.write_torch(Y, mount / "w" / "full", scratch)
+            old = objects()
+            assert len(old) == 2
+            clients.write_torch(X, mount / "w" / "full", scratch)
+            # What nobody reads goes; what is open stays, and is whole.
+            wait_until(lambda: len(objects()) == 2)
+            assert first < objects()
+            assert f.readall() == X.data[1000:]
+            mount.kill()
+        wait_until(lambda: len(objects()) == 1)
+        assert not first & objects()
+        assert clients.read_bin_cp(mounts("again", daemon.uri, f"secret_file={daemon.secret},timeout=5,gc=off") / "w" / "full", X) == X
+    finally:
+        assert daemon.stop() == 0

@@ -43,6 +43,9 @@ void http_metrics(struct server *s, struct pt_buf *b)
 	metric(b, "read_bytes_total", "counter", "Bytes of objects that clients read.", counted(&s->counters.read_bytes));
 	metric(b, "written_bytes_total", "counter", "Bytes of objects that clients wrote.", counted(&s->counters.written_bytes));
 	metric(b, "pins_expired_total", "counter", "Pins whose lease ran out.", counted(&s->counters.pins_expired));
+	metric(b, "collections_total", "counter", "Passes that collected garbage.", counted(&s->counters.collections));
+	metric(b, "collected_objects_total", "counter", "Objects that they removed.", counted(&s->counters.collected_objects));
+	metric(b, "collected_bytes_total", "counter", "Bytes of superseded ones.", counted(&s->counters.collected_bytes));
 	if (s->span) {
 		uint64_t bytes, free_bytes, objects, loads;
 

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "manifest/repo.h"
 #include "ptio/version.h"
 #include "tools/ptiod/server.h"
 
@@ -97,11 +98,14 @@ static int server_open(struct server *s)
 	rc = workers_start(s);
 	if (rc == 0)
 		rc = watch_start(s);
+	if (rc == 0)
+		rc = collect_start(s);
 	return rc;
 }
 
 static void server_done(struct server *s)
 {
+	collect_stop(s);
 	watch_stop(s);
 	workers_stop(s);
 	sessions_done(s);
@@ -114,7 +118,10 @@ static void server_done(struct server *s)
 		close(s->wake_fd);
 	if (s->epoll_fd >= 0)
 		close(s->epoll_fd);
-	pt_store_close(s->store);
+	if (s->repo)
+		pt_repo_close(s->repo);
+	else
+		pt_store_close(s->store);
 	pt_tls_free(s->tls);
 	pt_secret_wipe(&s->secret);
 }

@@ -43,7 +43,7 @@ struct options {
 	size_t listen_count;
 	const char *http;
 	bool insecure, tls, read_only, no_create, help, version;
-	int64_t lease_ttl_ns, lease_margin_ns, drain_ns;
+	int64_t lease_ttl_ns, lease_margin_ns, drain_ns, gc_ns;
 	uint32_t workers, clients_max;
 	const char *rdma;               /* "auto", "yes", "no" */
 	const char *rdma_device, *rdma_port, *rdma_gid; /* NULL: not named */
@@ -290,6 +290,7 @@ void watch_add(struct server *s, struct job *job);      /* by a worker; the job 
 /* ---- counters: relaxed atomics, only ever growing ---- */
 struct counters {
 	uint64_t connections, refused, auth_failures, requests, errors, bytes_in, bytes_out, read_bytes, written_bytes, landed_bytes, pins_expired, http_requests;
+	uint64_t collections, collected_objects, collected_bytes;
 };
 
 static inline void count(uint64_t *counter, uint64_t n)
@@ -340,7 +341,17 @@ struct server {
 	struct jobs watching;
 	bool watch_stopping, watch_started;
 	pthread_t watch_thread;
+
+	struct pt_repo *repo;           /* the collector's; owns the store once it is there */
+	pthread_mutex_t collect_lock;   /* collect_stopping */
+	pthread_cond_t collect_cond;
+	bool collect_stopping, collect_started;
+	pthread_t collect_thread;
 };
+
+/* collect.c */
+int collect_start(struct server *s);
+void collect_stop(struct server *s);
 
 /* loop.c */
 int server_listen(struct server *s);

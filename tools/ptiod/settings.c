@@ -41,6 +41,7 @@ static const struct setting settings[] = {
 	{ "max-clients", NUMBER, AT(clients_max), "N", "clients at once (default 1024)", 1, 65536 },
 	{ "lease", SECONDS, AT(lease_ttl_ns), "SECONDS", "how long a client that is cut off keeps what it reads (default 30)", 1, 86400 },
 	{ "drain", SECONDS, AT(drain_ns), "SECONDS", "how long SIGTERM waits for requests and uploads (default 10)", 0, 86400 },
+	{ "gc", SECONDS, AT(gc_ns), "SECONDS", "how often garbage is collected, 0: never (default 60)", 0, 86400 },
 	{ "config", TEXT, AT(config), "FILE", "read options from FILE: a line each, name = value", 0, 0 },
 	{ "help", FLAG, AT(help), NULL, "say this", 0, 0 },
 	{ "version", FLAG, AT(version), NULL, "say the version", 0, 0 },
@@ -244,7 +245,7 @@ int settings_read(int argc, char **argv, struct options *o)
 {
 	int rc;
 
-	*o = (struct options){ .lease_ttl_ns = 30 * NS_PER_S, .drain_ns = 10 * NS_PER_S, .workers = 8, .clients_max = 1024, .rdma = "auto", .arena = "256M" };
+	*o = (struct options){ .lease_ttl_ns = 30 * NS_PER_S, .drain_ns = 10 * NS_PER_S, .gc_ns = 60 * NS_PER_S, .workers = 8, .clients_max = 1024, .rdma = "auto", .arena = "256M" };
 	rc = read_all(argc, argv, o);
 	if (rc == 0 && !o->help && !o->version)
 		rc = check(o);
