@@ -263,9 +263,12 @@ int pt_rdma_server_open(struct pt_rdma_server *s, const uint8_t token[PT_RDMA_TO
 	struct peer *p;
 
 	pthread_mutex_lock(&s->lock);
+	/* The newest connection is first. */
 	LIST_FOREACH(p, &s->peers, link)
-		if (memcmp(p->token, token, PT_RDMA_TOKEN) == 0)
+		if (memcmp(p->token, token, PT_RDMA_TOKEN) == 0) {
 			d = p->device;
+			break;
+		}
 	pthread_mutex_unlock(&s->lock);
 	if (!d)
 		return pt_fail(ENOTCONN, "the client has no RDMA connection");

@@ -167,6 +167,8 @@ ProtobufCBinaryData span_address(const struct server *s);
 void span_say(const struct server *s, const struct pt_addr *addr);      /* in the log: where it listens */
 void span_stop(struct server *s);
 uint16_t span_port(const struct server *s);
+/* Memory on huge pages where there are; bytes: whole MiB, even. NULL: there is none. Given back by munmap. */
+void *span_memory(uint64_t bytes);
 struct pt_rdma_server *span_rdma(const struct server *s);
 /* By workers: op locate. */
 void span_locate(struct server *s, struct job *job);

@@ -66,7 +66,7 @@ static bool admit(void *ctx, const uint8_t token[PT_RDMA_TOKEN])
 	return known;
 }
 
-static void *span_memory(uint64_t bytes)
+void *span_memory(uint64_t bytes)
 {
 	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
 

@@ -181,5 +181,7 @@ void uploads_drop(struct server *s, struct conn *c)
 		pt_data_abort(&s->store->data, u->blob);
 		free(u);
 	}
+	pthread_mutex_lock(&c->lock);           /* who counts may look */
 	c->upload_count = 0;
+	pthread_mutex_unlock(&c->lock);
 }

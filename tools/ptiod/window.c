@@ -19,7 +19,7 @@
 #include "store/arena.h"
 #include "tools/ptiod/server.h"
 
-#define SLAB_MIN (2 * PT_MIB)
+#define SLAB_MIN (2 * PT_MIB)           /* and what it is a multiple of: huge pages */
 
 struct slab {
 	uint8_t *memory;
@@ -37,18 +37,11 @@ int slab_start(struct server *s, uint64_t span_bytes)
 	if (!slab)
 		return pt_fail_nomem();
 	pthread_mutex_init(&slab->lock, NULL);
-	slab->bytes = pt_size_max(span_bytes / 4, SLAB_MIN);
+	slab->bytes = pt_size_max(span_bytes / 4 / SLAB_MIN * SLAB_MIN, SLAB_MIN);
 	rc = pt_arena_create(slab->bytes, &slab->arena);
 	s->slab = slab;
-	if (rc == 0) {
-		slab->memory = mmap(NULL, slab->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-		if (slab->memory == MAP_FAILED) {
-			slab->memory = NULL;
-			rc = pt_fail_nomem();
-		} else {
-			madvise(slab->memory, slab->bytes, MADV_HUGEPAGE);      /* a wish */
-		}
-	}
+	if (rc == 0 && !(slab->memory = span_memory(slab->bytes)))
+		rc = pt_fail_nomem();
 	if (rc < 0)
 		slab_stop(s);
 	return rc;
