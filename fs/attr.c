@@ -105,6 +105,7 @@ int pt_fs_attr(struct pt_fs *fs, struct pt_fs_inode *inode, const struct pt_node
 	case PT_FS_DIR:
 	case PT_FS_SYMLINK:
 		rc = inode == fs->root ? root_attr(fs, known, &st) : node_attr(fs, inode, known, &st);
+		timeout = inode->kind == PT_FS_DIR ? fs->dir_timeout : 0;
 		break;
 	case PT_FS_AXIS:
 		rc = node_attr(fs, inode, known, &st);

@@ -107,6 +107,7 @@ static int metrics(struct pt_fs *fs, struct pt_buf *out)
 	metric(out, "fs_published_total", "counter", "Files that became a part or a revision.", atomic_load(&c->published));
 	metric(out, "fs_dropped_total", "counter", "Written files dropped at close, incomplete or wrong.", atomic_load(&c->dropped));
 	metric(out, "fs_stale_retries_total", "counter", "Opens that lost a race with a commit and were looked up again.", atomic_load(&c->stale_retries));
+	metric(out, "fs_stale_directories_total", "counter", "Path walks that came through a directory that another mount had moved or removed, and were begun anew.", atomic_load(&c->stale_dirs));
 	metric(out, "fs_open_views", "gauge", "Views open for reading.", atomic_load(&c->open_views));
 	metric(out, "fs_open_writers", "gauge", "Views open for writing.", atomic_load(&c->open_writers));
 	metric(out, "fs_open_files", "gauge", "Ordinary files open.", atomic_load(&c->open_files));

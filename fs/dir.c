@@ -9,15 +9,23 @@
 #include "base/alloc.h"
 #include "base/error.h"
 
+#define ENTRY_PLUS_MIN 160              /* bytes of an entry with attributes, at least: struct fuse_direntplus and one of name */
+
 void pt_fs_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
 	struct pt_fs *fs = pt_fs_of(req);
 	struct pt_fs_inode *i = pt_fs_inode(fs, ino);
 	struct pt_fs_handle *h;
+	int rc;
 
 	pt_fail_clear();
 	if (i->kind != PT_FS_DIR && i->kind != PT_FS_AXIS && i->kind != PT_FS_CONTROL_DIR) {
 		fuse_reply_err(req, ENOTDIR);
+		return;
+	}
+	rc = pt_fs_where_check(fs, i, NULL, fuse_req_ctx(req)->pid);
+	if (rc < 0) {
+		pt_fs_fail(req, rc, i, NULL, "opendir");
 		return;
 	}
 	h = pt_fs_handle_create(fs, i, false);
@@ -30,6 +38,16 @@ void pt_fs_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 		pt_fs_handle_free(fs, h);
 }
 
+/* Offset 0: from the start, as it is now. */
+static int begin(struct pt_fs_handle *h, uint64_t off)
+{
+	if (!h->listing)
+		return pt_fs_listing_create(&h->listing);
+	if (off == 0)
+		pt_fs_listing_rewind(h->listing);
+	return 0;
+}
+
 /* Entries from off on, as many as fit. */
 static int64_t fill(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h, char *buf, size_t size, uint64_t off)
 {
@@ -39,11 +57,9 @@ static int64_t fill(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h, ch
 	uint64_t at;
 	int rc;
 
-	if (!h->listing) {
-		rc = pt_fs_listing_create(&h->listing);
-		if (rc < 0)
-			return rc;
-	}
+	rc = begin(h, off);
+	if (rc < 0)
+		return rc;
 	for (at = off; (rc = pt_fs_listing_at(fs, h->inode, h->listing, off, at, &e)) > 0; at++) {
 		st.st_ino = e.ino;
 		st.st_mode = (mode_t)DTTOIF(e.type);
@@ -53,6 +69,124 @@ static int64_t fill(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h, ch
 		used += n;
 	}
 	return rc < 0 && !used ? rc : (int64_t)used;
+}
+
+/* The directories among the next entries are read at once; the offset up to which they are. */
+static uint64_t prefetch(struct pt_fs *fs, struct pt_fs_handle *h, size_t size, uint64_t keep, uint64_t off)
+{
+	uint64_t ids[PT_NODE_PREFETCH], at;
+	struct pt_fs_listed e;
+	size_t n = 0;
+
+	for (at = off; h->inode->kind == PT_FS_DIR && n < PT_NODE_PREFETCH && size >= ENTRY_PLUS_MIN && pt_fs_listing_at(fs, h->inode, h->listing, keep, at, &e) > 0; at++) {
+		size -= ENTRY_PLUS_MIN;
+		if (e.node && e.type == DT_DIR)
+			ids[n++] = e.ino;
+	}
+	if (n > 1)
+		pt_node_prefetch(fs->repo, ids, n);
+	pt_fail_clear();
+	return at > off ? at : UINT64_MAX;
+}
+
+/* Fills in a directory, so that the kernel needs no look-up for it: a reference that is to become one of the kernel's; NULL: it is to look it up. */
+static struct pt_fs_inode *look_up(struct pt_fs *fs, struct pt_fs_inode *dir, const struct pt_fs_listed *e, uint64_t changes, struct fuse_entry_param *ret_e)
+{
+	struct pt_fs_inode *i = NULL;
+	struct pt_node node;
+
+	if (!e->node || e->type != DT_DIR || dir->kind != PT_FS_DIR || pt_node_get(fs->repo, e->ino, &node) < 0) {
+		pt_fail_clear();
+		return NULL;
+	}
+	if (pt_fs_node_inode(fs, &node, &i) == 0) {
+		pt_fs_where_entry(dir, e->name);
+		pt_fs_inode_looked_up(fs, pt_fs_inode_ref(fs, i));
+		if (pt_fs_entry_fill(fs, i, &node, ret_e) < 0 || !pt_fs_entry_keep(fs, dir, e->name, i, &node, changes, ret_e)) {
+			memset(ret_e, 0, sizeof(*ret_e));
+			pt_fs_inode_forget(fs, i, 1);
+			pt_fs_inode_unref(fs, i);
+			i = NULL;
+		}
+	}
+	pt_fail_clear();
+	pt_node_done(&node);
+	return i;
+}
+
+/* As fill; inodes that the kernel gets to know are in `known`, *ret_count of them, a reference each. */
+static int64_t fill_plus(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h, char *buf, size_t size, uint64_t off, struct pt_fs_inode **known,
+			 size_t *ret_count)
+{
+	uint64_t changes = atomic_load(&fs->changes), ahead = off, at;
+	struct fuse_entry_param entry;
+	struct pt_fs_inode *i;
+	struct pt_fs_listed e;
+	size_t used = 0, n;
+	int rc;
+
+	rc = begin(h, off);
+	if (rc < 0)
+		return rc;
+	for (at = off;; at++) {
+		if (at >= ahead)
+			ahead = prefetch(fs, h, size - used, off, at);
+		rc = pt_fs_listing_at(fs, h->inode, h->listing, off, at, &e);
+		if (rc <= 0)
+			break;
+		memset(&entry, 0, sizeof(entry));
+		i = look_up(fs, h->inode, &e, changes, &entry);
+		if (!i) {
+			entry.attr.st_ino = e.ino;
+			entry.attr.st_mode = (mode_t)DTTOIF(e.type);
+		}
+		n = fuse_add_direntry_plus(req, buf + used, size - used, e.name, &entry, (off_t)at + 1);
+		if (n > size - used) {
+			if (i)
+				pt_fs_inode_forget(fs, i, 1);
+			pt_fs_inode_unref(fs, i);
+			break;
+		}
+		used += n;
+		if (i)
+			known[(*ret_count)++] = i;
+	}
+	return rc < 0 && !used ? rc : (int64_t)used;
+}
+
+void pt_fs_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi)
+{
+	struct pt_fs *fs = pt_fs_of(req);
+	struct pt_fs_handle *h = (struct pt_fs_handle *)(uintptr_t)fi->fh;
+	struct pt_fs_inode **known, *dir = h->inode;
+	size_t count = 0, i;
+	bool lost = true;
+	int64_t n = 0;
+	char *buf;
+
+	(void)ino;
+	pt_fail_clear();
+	atomic_fetch_add(&fs->counters.ops[PT_FS_OP_READDIR], 1);
+	buf = pt_malloc(size);
+	known = pt_calloc(size / ENTRY_PLUS_MIN + 1, sizeof(*known));
+	if (buf && known) {
+		pthread_mutex_lock(&h->lock);
+		n = fill_plus(req, fs, h, buf, size, (uint64_t)off, known, &count);
+		pthread_mutex_unlock(&h->lock);
+	} else {
+		n = pt_fail_nomem();
+	}
+	if (n < 0)
+		pt_fs_fail(req, (int)n, dir, NULL, "readdir");
+	else
+		lost = fuse_reply_buf(req, buf, (size_t)n) < 0; /* interrupted: the kernel never saw it */
+	for (i = 0; i < count; i++) {
+		if (lost)
+			pt_fs_inode_forget(fs, known[i], 1);
+		pt_fs_inode_unref(fs, known[i]);
+	}
+	free(known);
+	free(buf);
 }
 
 void pt_fs_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi)

@@ -55,6 +55,7 @@ struct pt_fs_file;                      /* file_int.h */
 struct pt_fs_many;                      /* many.c */
 struct pt_fs_sealed;                    /* sealed.c */
 struct pt_fs_listing;                   /* listing.c */
+struct pt_fs_where;                     /* where.c */
 
 struct pt_fs_inode {
 	struct pt_fs_inode *hash_next;
@@ -72,6 +73,8 @@ struct pt_fs_inode {
 	struct pt_fs_file *file;
 	struct pt_fs_many *many;
 	struct pt_fs_sealed *sealed;
+	struct pt_fs_where *where;      /* DIR: what the kernel was told; lock */
+	atomic_uint_fast64_t entries;   /* DIR: a bit a name (by hash) of which the kernel was told an entry */
 	struct pt_buf info;             /* INFO: the text at info_version of the store; lock */
 	uint64_t info_version;
 	atomic_uint opens;              /* views and many: how often, ever */
@@ -98,7 +101,7 @@ struct pt_fs_handle {
 
 struct pt_fs_counters {
 	atomic_uint_fast64_t ops[32];
-	atomic_uint_fast64_t errors, open_views, open_writers, open_files, published, dropped, read_bytes, written_bytes, stale_retries;
+	atomic_uint_fast64_t errors, open_views, open_writers, open_files, published, dropped, read_bytes, written_bytes, stale_retries, stale_dirs;
 	atomic_uint_fast64_t direct_opens, passed_opens, ahead_bytes;
 };
 
@@ -140,6 +143,10 @@ struct pt_fs {
 	struct pt_fs_errors *errors;
 	struct pt_fs_gc *gc;
 	struct pt_models *models;
+	double dir_timeout;             /* seconds for which the kernel finds directories by itself */
+	struct pt_fs_notifier *notifier;
+	atomic_uint_fast64_t changes;   /* of nodes, by this mount */
+	atomic_uint_fast64_t where_serial;
 	struct pt_workers *workers;     /* cached.c */
 	struct pt_buffers buffers;
 	struct pt_vcache *cache;
@@ -211,6 +218,9 @@ enum pt_fs_intent_found pt_fs_intent_find(struct pt_fs *fs, pid_t tid, uint64_t 
 					  struct pt_fs_inode **ret_inode, uint64_t *ret_next_revision);
 bool pt_fs_intent_retrying(struct pt_fs *fs, pid_t tid);
 void pt_fs_intent_hold(struct pt_fs *fs, pid_t tid, struct pt_fs_inode *view);          /* takes over a pin and a reference */
+/* A thread comes to a directory that is not where the kernel was told with this serial. False: it is to be sent back (ESTALE). True: it has been, and comes again. last: what it
+ * asks is not asked a second time before the kernel walks the path again. */
+bool pt_fs_intent_again(struct pt_fs *fs, pid_t tid, uint64_t serial, bool last);
 /* The thread is about to open an ordinary file for writing, of which it found the sealed state; until it has. */
 void pt_fs_intent_plain_begin(struct pt_fs *fs, pid_t tid, uint64_t node);
 bool pt_fs_intent_plain(struct pt_fs *fs, pid_t tid, uint64_t node);
@@ -236,6 +246,10 @@ int pt_fs_dir_of(const struct pt_fs_inode *dir, uint64_t *ret_node, const char *
 int pt_fs_component(const struct pt_fs_inode *dir, const char *name, char ret_component[PT_NAME_MAX + 1]);
 /* The inode of an ordinary child node; a reference. */
 int pt_fs_node_inode(struct pt_fs *fs, const struct pt_node *node, struct pt_fs_inode **ret_inode);
+/* An entry whose directory the kernel may keep for a while: node is that of the inode as just read, under this name; changes: fs->changes from before. False: it is no
+ * such. */
+bool pt_fs_entry_keep(struct pt_fs *fs, const struct pt_fs_inode *parent, const char *name, struct pt_fs_inode *inode, const struct pt_node *node,
+		      uint64_t changes, struct fuse_entry_param *e);
 /* Attributes into the reply; consumes the caller's reference. */
 void pt_fs_reply_entry(fuse_req_t req, struct pt_fs_inode *inode, const struct pt_node *known);
 int pt_fs_entry_fill(struct pt_fs *fs, struct pt_fs_inode *inode, const struct pt_node *known, struct fuse_entry_param *ret_e);
@@ -264,6 +278,20 @@ static inline struct timespec pt_fs_time(int64_t ns)
 /* The time that a SETATTR asks for, or `old`. */
 int64_t pt_fs_setattr_mtime(const struct stat *attr, int to_set, int64_t old);
 
+/* ---- where.c: directories that the kernel finds by itself for a while ---- */
+int pt_fs_where_start(struct pt_fs *fs);
+void pt_fs_where_stop(struct pt_fs *fs);                                /* before the session goes */
+void pt_fs_where_free(struct pt_fs *fs);                                /* when nothing is committed any more */
+void pt_fs_where_done(struct pt_fs_inode *dir);
+/* At the beginning of what is done in a directory. -ESTALE: the kernel came there by a path that leads elsewhere now. name: that is looked up, else NULL. */
+int pt_fs_where_check(struct pt_fs *fs, struct pt_fs_inode *dir, const char *name, pid_t tid);
+/* The kernel is about to be told an entry of the directory. */
+void pt_fs_where_entry(struct pt_fs_inode *dir, const char *name);
+/* Before the kernel is told that the entry `name` (decoded) of parent is this directory. False: do not let it keep that. */
+bool pt_fs_where_told(struct pt_fs *fs, struct pt_fs_inode *dir, uint64_t parent, const char *name);
+/* This mount has given something, maybe a directory, a new place. */
+void pt_fs_where_moved(struct pt_fs *fs, uint64_t parent, const char *name);
+
 /* ---- listing.c: what a directory lists, in pieces ---- */
 struct pt_fs_listed {
 	uint64_t ino;                   /* st_ino */
@@ -273,11 +301,14 @@ struct pt_fs_listed {
 };
 int pt_fs_listing_create(struct pt_fs_listing **ret_listing);
 void pt_fs_listing_free(struct pt_fs_listing *listing);                 /* NULL is fine */
-/* The entry at an offset: 1, or 0 past the last. Entries before `keep` may be forgotten. Offset 0 starts anew if `keep` is 0, too. One thread at a time. */
+/* To the start, and everything is read anew. */
+void pt_fs_listing_rewind(struct pt_fs_listing *listing);
+/* The entry at an offset: 1, or 0 past the last. Entries before `keep` may be forgotten. One thread at a time. */
 int pt_fs_listing_at(struct pt_fs *fs, const struct pt_fs_inode *dir, struct pt_fs_listing *listing, uint64_t keep, uint64_t off, struct pt_fs_listed *ret_entry);
 
 /* ---- dir.c, names.c, rename.c ---- */
 void pt_fs_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
+void pt_fs_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi);
 void pt_fs_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi);
 void pt_fs_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
 void pt_fs_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode);

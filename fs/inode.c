@@ -62,6 +62,7 @@ static void inode_free(struct pt_fs *fs, struct pt_fs_inode *i)
 	pt_fs_file_done(fs, i);
 	pt_fs_many_done(i);
 	pt_fs_sealed_done(fs, i);
+	pt_fs_where_done(i);
 	pt_buf_done(&i->info);
 	pthread_mutex_destroy(&i->lock);
 	free(i);

@@ -16,14 +16,14 @@
 #define INTENTS 256
 #define INTENT_TTL_NS ((int64_t)5 * 1000000000)
 
-enum intent_kind { INTENT_FREE, INTENT_WRITE, INTENT_GONE, INTENT_RETRY, INTENT_HOLD, INTENT_PLAIN };
+enum intent_kind { INTENT_FREE, INTENT_WRITE, INTENT_GONE, INTENT_RETRY, INTENT_HOLD, INTENT_AGAIN, INTENT_PLAIN };
 
 struct intent {
 	enum intent_kind kind;
 	pid_t tid;
-	uint64_t ino;                   /* pt_fs_ino of the name; PLAIN: the node; 0 for RETRY and HOLD */
+	uint64_t ino;                   /* pt_fs_ino of the name; PLAIN: the node; AGAIN: a serial of where.c; 0 for RETRY and HOLD */
 	struct pt_fs_inode *inode;      /* WRITE: the fresh writer; HOLD: what a reader has pinned; a reference */
-	uint64_t revision;              /* GONE: the key's first revision that is newer than the unlinking */
+	uint64_t revision;              /* GONE: the key's first revision that is newer than the unlinking; AGAIN: not 0 when the thread has been sent back */
 	int64_t until_ns;
 };
 
@@ -161,6 +161,25 @@ bool pt_fs_intent_retrying(struct pt_fs *fs, pid_t tid)
 	found = find_locked(t, INTENT_RETRY, tid, 0) != NULL;
 	pthread_mutex_unlock(&t->lock);
 	return found;
+}
+
+bool pt_fs_intent_again(struct pt_fs *fs, pid_t tid, uint64_t serial, bool last)
+{
+	struct pt_fs_intents *t = fs->intents;
+	struct intent *i = NULL;
+	bool passes = false;
+
+	if (atomic_load(&t->count)) {
+		pthread_mutex_lock(&t->lock);
+		i = find_locked(t, INTENT_AGAIN, tid, serial);
+		passes = i && i->revision;
+		if (i)
+			i->revision = 1;
+		pthread_mutex_unlock(&t->lock);
+	}
+	if (!i)
+		intent_put(fs, INTENT_AGAIN, tid, serial, NULL, last);
+	return passes;
 }
 
 void pt_fs_intent_plain_begin(struct pt_fs *fs, pid_t tid, uint64_t node)

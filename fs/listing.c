@@ -244,16 +244,19 @@ static void seek_back(struct pt_fs_listing *l, uint64_t off)
 		restart(l, 0, STAGE_START, "");
 }
 
+void pt_fs_listing_rewind(struct pt_fs_listing *l)
+{
+	marks_drop(l);
+	restart(l, 0, STAGE_START, "");
+}
+
 int pt_fs_listing_at(struct pt_fs *fs, const struct pt_fs_inode *dir, struct pt_fs_listing *l, uint64_t keep, uint64_t off, struct pt_fs_listed *ret_entry)
 {
 	const uint8_t *record;
 	int rc = 0;
 
 	l->dir = dir;
-	if (keep == 0 && off == 0) {
-		marks_drop(l);
-		restart(l, 0, STAGE_START, "");
-	} else if (off < l->first) {
+	if (off < l->first) {
 		seek_back(l, off);
 	} else {
 		forget(l, keep);

@@ -33,6 +33,7 @@ fs_ptiofs_SOURCES = \
 	fs/transport.h \
 	fs/upload.c \
 	fs/view.c \
+	fs/where.c \
 	fs/writer.c \
 	fs/xattr.c
 fs_ptiofs_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/fs $(FUSE3_CFLAGS)

@@ -54,9 +54,44 @@ int pt_fs_entry_fill(struct pt_fs *fs, struct pt_fs_inode *inode, const struct p
 	rc = pt_fs_attr(fs, inode, known, &ret_e->attr, &ret_e->attr_timeout);
 	if (rc < 0)
 		return rc;
+	if (inode->kind == PT_FS_DIR)
+		ret_e->attr_timeout = 0;        /* see pt_fs_entry_keep */
 	ret_e->ino = pt_fs_inode_id(fs, inode);
 	ret_e->generation = inode->generation;
 	return 0;
+}
+
+bool pt_fs_entry_keep(struct pt_fs *fs, const struct pt_fs_inode *parent, const char *name, struct pt_fs_inode *inode, const struct pt_node *node,
+		      uint64_t changes, struct fuse_entry_param *e)
+{
+	char encoded[PT_PATH_COMPONENT_MAX + 1];
+
+	if (fs->dir_timeout <= 0 || inode->kind != PT_FS_DIR || parent->kind != PT_FS_DIR || node->id != inode->node || node->parent != parent->node ||
+	    pt_path_component_encode(node->name, encoded) < 0 || strcmp(encoded, name) != 0 || !pt_fs_where_told(fs, inode, node->parent, node->name))
+		return false;
+	/* What was changed here since the node was read has been told to the kernel, which did not know the inode then. */
+	if (atomic_load(&fs->changes) != changes)
+		return false;
+	e->attr_timeout = e->entry_timeout = fs->dir_timeout;
+	return true;
+}
+
+static void reply_dir(fuse_req_t req, struct pt_fs_inode *parent, const char *name, struct pt_fs_inode *inode, const struct pt_node *node, uint64_t changes)
+{
+	struct pt_fs *fs = pt_fs_of(req);
+	struct fuse_entry_param e;
+	int rc;
+
+	rc = pt_fs_entry_fill(fs, inode, node, &e);
+	if (rc < 0) {
+		pt_fs_fail(req, rc == -ESTALE ? -ENOENT : rc, inode, NULL, "lookup");
+		pt_fs_inode_unref(fs, inode);
+		return;
+	}
+	pt_fs_inode_looked_up(fs, inode);       /* before `changes` is looked at: whoever changes it later finds that the kernel knows it */
+	pt_fs_entry_keep(fs, parent, name, inode, node, changes, &e);
+	if (fuse_reply_entry(req, &e) < 0)
+		pt_fs_inode_forget(fs, inode, 1);
 }
 
 void pt_fs_reply_entry(fuse_req_t req, struct pt_fs_inode *inode, const struct pt_node *known)
@@ -272,12 +307,14 @@ void pt_fs_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 	struct pt_fs_inode *dir = pt_fs_inode(fs, parent), *i;
 	struct pt_node node = { 0 };
 	pid_t tid = fuse_req_ctx(req)->pid;
+	uint64_t changes = atomic_load(&fs->changes);
 	int rc, try;
 
 	pt_fail_clear();
 	pt_fs_read_ahead_set(fs);
 	atomic_fetch_add(&fs->counters.ops[PT_FS_OP_LOOKUP], 1);
-	for (try = 1;; try++) {
+	rc = pt_fs_where_check(fs, dir, name, tid);
+	for (try = 1; rc == 0; try++) {
 		rc = lookup(fs, dir, name, tid, &node, &i);
 		if (rc < 0 || hold_for_retry(fs, i, tid) != -ESTALE || try == HOLD_TRIES)
 			break;
@@ -285,10 +322,14 @@ void pt_fs_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 		pt_node_done(&node);
 		memset(&node, 0, sizeof(node));
 	}
+	if (rc == 0)
+		pt_fs_where_entry(dir, name);
 	if (rc == -ENOENT)
 		fuse_reply_err(req, ENOENT);
 	else if (rc < 0)
 		pt_fs_fail(req, rc, dir, name, "lookup");
+	else if (node.id && i->kind == PT_FS_DIR)
+		reply_dir(req, dir, name, i, &node, changes);
 	else
 		pt_fs_reply_entry(req, pt_fs_whole_prefer(fs, i), node.id ? &node : NULL);
 	pt_node_done(&node);

@@ -36,6 +36,7 @@ static void node_make(fuse_req_t req, struct pt_fs_inode *dir, const char *name,
 	if (rc < 0)
 		goto fail;
 	pt_fs_inode_unref(fs, in);
+	pt_fs_where_entry(dir, name);
 	pt_fs_reply_entry(req, i, NULL);
 	return;
 fail:
@@ -57,7 +58,10 @@ void pt_fs_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mod
 	pt_fail_clear();
 	atomic_fetch_add(&fs->counters.ops[PT_FS_OP_MKDIR], 1);
 	pt_fs_caller_made_dir(fs, fuse_req_ctx(req)->pid);
-	if (pt_path_classify(name, &n) == 0 && (n.kind == PT_PATH_AXIS || n.kind == PT_PATH_PARTITION)) {
+	rc = pt_fs_where_check(fs, dir, NULL, fuse_req_ctx(req)->pid);
+	if (rc < 0) {
+		/* said below */
+	} else if (pt_path_classify(name, &n) == 0 && (n.kind == PT_PATH_AXIS || n.kind == PT_PATH_PARTITION)) {
 		rc = pt_fs_axis_inode(fs, dir, &n, name, &axis);
 		if (rc == 0) {
 			atomic_store(&axis->made, true);
@@ -79,11 +83,13 @@ void pt_fs_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mod
 {
 	struct pt_fs *fs = pt_fs_of(req);
 	struct pt_fs_inode *dir = pt_fs_inode(fs, parent);
+	int rc;
 
 	(void)rdev;
 	pt_fail_clear();
-	if (!S_ISREG(mode))
-		pt_fs_fail(req, pt_fail(EPERM, "ptio holds no devices, pipes or sockets"), dir, name, "mknod");
+	rc = S_ISREG(mode) ? pt_fs_where_check(fs, dir, NULL, fuse_req_ctx(req)->pid) : pt_fail(EPERM, "ptio holds no devices, pipes or sockets");
+	if (rc < 0)
+		pt_fs_fail(req, rc, dir, name, "mknod");
 	else
 		node_make(req, dir, name, PT_NODE_FILE, mode, NULL, "mknod");
 }
@@ -91,10 +97,16 @@ void pt_fs_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mod
 void pt_fs_symlink(fuse_req_t req, const char *link, fuse_ino_t parent, const char *name)
 {
 	struct pt_fs *fs = pt_fs_of(req);
+	struct pt_fs_inode *dir = pt_fs_inode(fs, parent);
+	int rc;
 
 	pt_fail_clear();
 	atomic_fetch_add(&fs->counters.ops[PT_FS_OP_SYMLINK], 1);
-	node_make(req, pt_fs_inode(fs, parent), name, PT_NODE_SYMLINK, 0777, link, "symlink");
+	rc = pt_fs_where_check(fs, dir, NULL, fuse_req_ctx(req)->pid);
+	if (rc < 0)
+		pt_fs_fail(req, rc, dir, name, "symlink");
+	else
+		node_make(req, dir, name, PT_NODE_SYMLINK, 0777, link, "symlink");
 }
 
 void pt_fs_readlink(fuse_req_t req, fuse_ino_t ino)
@@ -196,7 +208,9 @@ void pt_fs_unlink(fuse_req_t req, fuse_ino_t parent, const char *name)
 
 	pt_fail_clear();
 	atomic_fetch_add(&fs->counters.ops[PT_FS_OP_UNLINK], 1);
-	rc = pt_path_classify(name, &n);
+	rc = pt_fs_where_check(fs, dir, NULL, fuse_req_ctx(req)->pid);
+	if (rc == 0)
+		rc = pt_path_classify(name, &n);
 	if (rc == 0 && n.kind == PT_PATH_VIEW && (dir->kind == PT_FS_DIR || dir->kind == PT_FS_AXIS)) {
 		rc = unlink_view(fs, dir, name, fuse_req_ctx(req)->pid);
 	} else if (rc == 0) {
@@ -277,7 +291,9 @@ void pt_fs_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
 
 	pt_fail_clear();
 	atomic_fetch_add(&fs->counters.ops[PT_FS_OP_RMDIR], 1);
-	rc = pt_path_classify(name, &n);
+	rc = pt_fs_where_check(fs, dir, NULL, fuse_req_ctx(req)->pid);
+	if (rc == 0)
+		rc = pt_path_classify(name, &n);
 	if (rc == 0 && (n.kind == PT_PATH_AXIS || n.kind == PT_PATH_PARTITION)) {
 		/* Always exists; what it lists goes when that is removed. */
 		if (pt_fs_axis_inode(fs, dir, &n, name, &axis) == 0) {

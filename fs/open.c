@@ -369,7 +369,9 @@ void pt_fs_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mo
 
 	pt_fail_clear();
 	atomic_fetch_add(&fs->counters.ops[PT_FS_OP_CREATE], 1);
-	rc = dir->kind == PT_FS_DIR || dir->kind == PT_FS_AXIS ? pt_path_classify(name, &n) : pt_fail(EACCES, "nothing can be made here");
+	rc = pt_fs_where_check(fs, dir, NULL, ctx->pid);
+	if (rc == 0)
+		rc = dir->kind == PT_FS_DIR || dir->kind == PT_FS_AXIS ? pt_path_classify(name, &n) : pt_fail(EACCES, "nothing can be made here");
 	if (rc == 0)
 		rc = pt_fs_alias_dir(fs, dir, &made);
 	if (rc == 0 && n.kind == PT_PATH_VIEW)
@@ -395,6 +397,7 @@ void pt_fs_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mo
 	}
 	pt_fs_inode_unref(fs, made);
 	fi->fh = (uint64_t)(uintptr_t)h;
+	pt_fs_where_entry(dir, name);
 	pt_fs_inode_looked_up(fs, i);
 	if (fuse_reply_create(req, &e, fi) < 0) {
 		pt_fs_handle_close(req, fs, h);

@@ -28,6 +28,7 @@ const struct pt_fs_option pt_fs_option_table[] = {
 	{ "serve=", "PTIO_SERVE", "auto", "large views: stream (each read from the store), cache (all kept in memory), or auto (kept from the second open on)" },
 	{ "cache_size=", "PTIO_CACHE_SIZE", "25%", "memory for whole views: bytes with K, M, G or T, or a percentage of the machine's; 0 for none" },
 	{ "cache_min=", "PTIO_CACHE_MIN", "4M", "smaller views are never kept in memory or streamed, but left to the kernel's cache" },
+	{ "entry_timeout=", "PTIO_ENTRY_TIMEOUT", "1", "seconds for which the kernel finds directories, and answers stat of them, without asking; 0 for never" },
 	{ "uid=", "PTIO_UID", "", "show all files as owned by this user id" },
 	{ "gid=", "PTIO_GID", "", "show all files as of this group id" },
 	{ "umask=", "PTIO_UMASK", "0", "permission bits (octal) to take away from all that is shown" },
@@ -64,7 +65,7 @@ static const struct fuse_opt specs[] = {
 	FUSE_OPT_KEY("secret_file=", KEY_VALUE), FUSE_OPT_KEY("timeout=", KEY_VALUE),
 	FUSE_OPT_KEY("bare=", KEY_VALUE), FUSE_OPT_KEY("list=", KEY_VALUE), FUSE_OPT_KEY("verify=", KEY_VALUE),
 	FUSE_OPT_KEY("split=", KEY_VALUE), FUSE_OPT_KEY("uid=", KEY_VALUE), FUSE_OPT_KEY("gid=", KEY_VALUE),
-	FUSE_OPT_KEY("umask=", KEY_VALUE), FUSE_OPT_KEY("serve=", KEY_VALUE), FUSE_OPT_KEY("cache_size=", KEY_VALUE), FUSE_OPT_KEY("cache_min=", KEY_VALUE), FUSE_OPT_KEY("gc=", KEY_VALUE),
+	FUSE_OPT_KEY("umask=", KEY_VALUE), FUSE_OPT_KEY("serve=", KEY_VALUE), FUSE_OPT_KEY("cache_size=", KEY_VALUE), FUSE_OPT_KEY("cache_min=", KEY_VALUE), FUSE_OPT_KEY("entry_timeout=", KEY_VALUE), FUSE_OPT_KEY("gc=", KEY_VALUE),
 	/* what mount(8) and fstab add for its own use */
 	FUSE_OPT_KEY("defaults", KEY_IGNORE), FUSE_OPT_KEY("auto", KEY_IGNORE), FUSE_OPT_KEY("noauto", KEY_IGNORE),
 	FUSE_OPT_KEY("user", KEY_IGNORE), FUSE_OPT_KEY("nouser", KEY_IGNORE), FUSE_OPT_KEY("users", KEY_IGNORE),
@@ -94,6 +95,22 @@ static int number(const char *name, const char *value, int base, uint32_t max, u
 		return base == 8 ? pt_fail(EINVAL, "%s%s: not an octal number up to %o", name, value, max) :
 				   pt_fail(EINVAL, "%s%s: not a number up to %u", name, value, max);
 	*ret = (uint32_t)v;
+	return 0;
+}
+
+static int seconds_set(const char *name, const char *value, double *ret)
+{
+	const char *at = value;
+	double v = 0, unit = 1;
+
+	for (; *at >= '0' && *at <= '9' && v <= 3600; at++)
+		v = v * 10 + (*at - '0');
+	if (*at == '.' && at > value)
+		for (at++; *at >= '0' && *at <= '9'; at++)
+			v += (*at - '0') * (unit /= 10);
+	if (*at || at == value || v > 3600)
+		return pt_fail(EINVAL, "%s%s: give seconds from 0 to 3600, as in 0.5", name, value);
+	*ret = v;
 	return 0;
 }
 
@@ -220,6 +237,8 @@ static int option_set(struct pt_fs_options *o, const char *name, const char *val
 		return keep_text(&o->rdma_port, value);
 	if (strcmp(name, "rdma_gid=") == 0)
 		return keep_text(&o->rdma_gid, value);
+	if (strcmp(name, "entry_timeout=") == 0)
+		return seconds_set(name, value, &o->entry_timeout);
 	if (strcmp(name, "timeout=") == 0) {
 		if (number(name, value, 10, 86400, &o->timeout_s) < 0 || o->timeout_s == 0)
 			return pt_fail(EINVAL, "timeout=%s: give seconds, from 1 to 86400", value);
@@ -352,7 +371,8 @@ static int from_environment(struct pt_fs_options *o)
 
 int pt_fs_options_parse(struct fuse_args *args, struct pt_fs_options *ret_options)
 {
-	struct pt_fs_options o = { .bare = PT_FORMAT_PT, .verify = PT_VERIFY_TOUCH, .create = true, .gc = true, .cache_size = memory_bytes() / 4, .cache_min = PT_VCACHE_FILE_MIN };
+	struct pt_fs_options o = { .bare = PT_FORMAT_PT, .verify = PT_VERIFY_TOUCH, .create = true, .gc = true, .cache_size = memory_bytes() / 4, .cache_min = PT_VCACHE_FILE_MIN,
+				   .entry_timeout = 1 };
 	struct parse p = { &o, 0 };
 	int rc;
 

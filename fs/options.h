@@ -30,6 +30,7 @@ struct pt_fs_options {
 	uint64_t cache_size;            /* bytes */
 	uint64_t cache_min;             /* bytes */
 	bool read_only, allow_other, force, create, gc;
+	double entry_timeout;           /* seconds */
 	bool set_uid, set_gid;
 	uint32_t uid, gid;
 	uint32_t umask;

@@ -68,8 +68,12 @@ static int rename_node(struct pt_fs *fs, struct pt_fs_inode *dir, const char *co
 			return rc;
 	}
 	rc = pt_node_rename(fs->repo, dir->node, component, to->node, target, flags & RENAME_NOREPLACE, flags & RENAME_EXCHANGE);
-	if (rc == 0)
+	if (rc == 0) {
 		pt_fs_gc_poke(fs);
+		pt_fs_where_moved(fs, to->node, target);
+		if (flags & RENAME_EXCHANGE)
+			pt_fs_where_moved(fs, dir->node, component);
+	}
 	if (rc == 0 && to->kind == PT_FS_AXIS)
 		rc = pt_fs_shards_renamed(fs, to, target, name);
 	return rc;
@@ -116,7 +120,11 @@ void pt_fs_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_
 
 	pt_fail_clear();
 	atomic_fetch_add(&fs->counters.ops[PT_FS_OP_RENAME], 1);
-	rc = do_rename(fs, pt_fs_inode(fs, parent), name, to, newname, flags);
+	rc = pt_fs_where_check(fs, pt_fs_inode(fs, parent), NULL, fuse_req_ctx(req)->pid);
+	if (rc == 0)
+		rc = pt_fs_where_check(fs, to, NULL, fuse_req_ctx(req)->pid);
+	if (rc == 0)
+		rc = do_rename(fs, pt_fs_inode(fs, parent), name, to, newname, flags);
 	if (rc == -ENOENT || rc == -EEXIST || rc == -ENOTEMPTY || rc == -EXDEV || rc == -ENOTDIR || rc == -EISDIR)
 		pt_fail_clear();
 	if (rc < 0)

@@ -30,6 +30,9 @@ static void fs_init(void *userdata, struct fuse_conn_info *conn)
 	conn->want &= ~(unsigned)(FUSE_CAP_WRITEBACK_CACHE | FUSE_CAP_SPLICE_READ | FUSE_CAP_SPLICE_WRITE | FUSE_CAP_SPLICE_MOVE |
 				  FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO | FUSE_CAP_FLOCK_LOCKS | FUSE_CAP_POSIX_LOCKS);
 	pt_fs_cached_init(fs, conn);
+	/* Attributes that come with names are good for the time that the kernel may keep them. */
+	if (fs->dir_timeout > 0)
+		conn->want |= conn->capable & (FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO);
 	conn->want |= conn->capable & (FUSE_CAP_ATOMIC_O_TRUNC | FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_ASYNC_READ);
 }
 
@@ -85,6 +88,7 @@ const struct fuse_lowlevel_ops pt_fs_ops = {
 	.fallocate = pt_fs_fallocate,
 	.opendir = pt_fs_opendir,
 	.readdir = pt_fs_readdir,
+	.readdirplus = pt_fs_readdirplus,
 	.releasedir = pt_fs_releasedir,
 	.fsyncdir = fs_fsyncdir,
 	.statfs = pt_fs_statfs,
@@ -244,9 +248,12 @@ int pt_fs_run(const struct pt_fs_options *options, struct fuse_args *args, void 
 	if (rc == 0)
 		rc = pt_fs_cached_start(fs);
 	if (rc == 0)
+		rc = pt_fs_where_start(fs);
+	if (rc == 0)
 		rc = pt_fs_gc_start(fs);
 	if (rc == 0)
 		rc = serve(fs, ready, ctx);
+	pt_fs_where_stop(fs);
 	if (fs->session)
 		fuse_session_destroy(fs->session);
 	pt_fs_gc_stop(fs);
@@ -258,6 +265,7 @@ int pt_fs_run(const struct pt_fs_options *options, struct fuse_args *args, void 
 	pt_models_free(fs->models);
 	if (fs->repo)
 		pt_repo_close(fs->repo);
+	pt_fs_where_free(fs);
 	free(fs->spool_dir);
 	pthread_mutex_destroy(&fs->handles_lock);
 	pthread_mutex_destroy(&fs->writers_lock);

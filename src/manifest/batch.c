@@ -46,6 +46,20 @@ void pt_batch_delete(struct pt_batch *b, const struct pt_rkey *key)
 	batch_add(b, PT_META_DELETE, key);
 }
 
+void pt_repo_changed(struct pt_repo *repo, const struct pt_meta_op *ops, size_t count)
+{
+	pt_repo_change_fn *fn = __atomic_load_n(&repo->change_fn, __ATOMIC_ACQUIRE);
+	uint64_t node, last = 0;
+	size_t i;
+
+	for (i = 0; fn && i < count; i++) {
+		node = ops[i].kind == PT_META_COMPARE ? 0 : pt_rkey_changes(ops[i].key.data, ops[i].key.len);
+		if (node && node != last)
+			fn(repo->change_ctx, node);
+		last = node ? node : last;
+	}
+}
+
 int pt_batch_commit(struct pt_repo *repo, const struct pt_batch *b, uint64_t *ret_version)
 {
 	uint64_t version = 0;
@@ -62,6 +76,7 @@ int pt_batch_commit(struct pt_repo *repo, const struct pt_batch *b, uint64_t *re
 		return rc;
 	if (ret_version)
 		*ret_version = version;
+	pt_repo_changed(repo, b->op, b->count);
 	return 0;
 }
 

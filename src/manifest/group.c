@@ -565,6 +565,8 @@ static int batch_commit(struct pt_group *g, uint64_t *ret_version)
 		}
 	}
 	rc = pt_meta_commit(&g->repo->store->meta, ops, g->op_count, ret_version);
+	if (rc == 0)
+		pt_repo_changed(g->repo, ops, g->op_count);
 	free(ops);
 	return rc;
 }

@@ -48,6 +48,8 @@ struct pt_repo {
 	struct pt_window_pool windows;
 	struct pt_pump pump;
 	struct pt_repo_counters counters;       /* each field by pt_count() */
+	pt_repo_change_fn *change_fn;           /* atomic; after change_ctx */
+	void *change_ctx;
 };
 
 static inline void pt_count(uint64_t *counter, uint64_t n)
@@ -69,6 +71,8 @@ void pt_batch_put(struct pt_batch *b, const struct pt_rkey *key, const struct pt
 void pt_batch_delete(struct pt_batch *b, const struct pt_rkey *key);
 /* -EAGAIN: a compare did not hold. -EROFS. ret_version may be NULL. */
 int pt_batch_commit(struct pt_repo *repo, const struct pt_batch *b, uint64_t *ret_version);
+/* After every commit: tells of nodes (pt_repo_on_change). */
+void pt_repo_changed(struct pt_repo *repo, const struct pt_meta_op *ops, size_t count);
 /* Puts a garbage record for the blobs of `list`; nothing when it is empty. */
 int pt_batch_garbage(struct pt_batch *b, const struct pt_buf *list);
 

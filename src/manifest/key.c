@@ -52,6 +52,19 @@ void pt_rkey_models(struct pt_rkey *ret_key, uint64_t node)
 	key_be64(ret_key, node);
 }
 
+uint64_t pt_rkey_changes(const void *key, size_t len)
+{
+	const uint8_t *b = key;
+	uint64_t node = 0;
+	int i;
+
+	if (len != 9 || (b[0] != 'n' && b[0] != 't'))
+		return 0;
+	for (i = 1; i <= 8; i++)
+		node = node << 8 | b[i];
+	return node;
+}
+
 void pt_rkey_manifest(struct pt_rkey *ret_key, uint64_t node, const char *scope)
 {
 	key_start(ret_key, 'm');

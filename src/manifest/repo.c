@@ -148,6 +148,12 @@ struct pt_store *pt_repo_store(struct pt_repo *repo)
 	return repo->store;
 }
 
+void pt_repo_on_change(struct pt_repo *repo, pt_repo_change_fn *fn, void *ctx)
+{
+	repo->change_ctx = ctx;
+	__atomic_store_n(&repo->change_fn, fn, __ATOMIC_RELEASE);
+}
+
 static int id_block_once(struct pt_repo *repo)
 {
 	struct pt_buf value = PT_BUF_INIT;

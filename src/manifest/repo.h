@@ -37,6 +37,11 @@ int pt_repo_ahead_begin(struct pt_repo *repo, const char *const *keys, size_t co
 int pt_repo_ahead_content(struct pt_repo_ahead *ahead, const uint64_t *nodes, size_t count);
 void pt_repo_ahead_end(struct pt_repo_ahead *ahead);
 
+/* fn is called for each node whose own record or times a batch of this process has changed, before the call that committed it returns; in any thread, maybe with
+ * the caller's locks held. One a repo. fn may read the repo, not change it. */
+typedef void pt_repo_change_fn(void *ctx, uint64_t node);
+void pt_repo_on_change(struct pt_repo *repo, pt_repo_change_fn *fn, void *ctx);
+
 /* ---- nodes: the namespace (manifest/node.c, rename.c) ---- */
 int pt_node_get(struct pt_repo *repo, uint64_t id, struct pt_node *ret_node);                   /* -ENOENT */
 int pt_node_lookup(struct pt_repo *repo, uint64_t parent, const char *name, struct pt_node *ret_node);

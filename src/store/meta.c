@@ -73,6 +73,21 @@ static bool mark_holds(struct pt_meta *m, const struct pt_meta_mark *mark)
 	return m->ops->mark(m->h, &now) && memcmp(&now, mark, sizeof(now)) == 0;
 }
 
+/* Once for each mark: without it a commit of our own could not tell that it was the only one. */
+static void learn_version(struct pt_meta *m, const struct pt_meta_mark *mark)
+{
+	uint64_t highest = 0;
+	struct pt_wait w;
+
+	if (pt_meta_cache_highest(m->cache, mark))
+		return;
+	count(&m->counters.queries);
+	pt_wait_init(&w);
+	m->ops->watch(m->h, 0, 0, &highest, &w.done);
+	if (pt_wait_finish(&w) == 0 && mark_holds(m, mark))
+		pt_meta_cache_advance(m->cache, mark, highest, NULL, 0, 0);
+}
+
 static int get_from_engine(struct pt_meta *m, const struct pt_meta_key *key, struct pt_buf *ret_value, uint64_t *ret_version)
 {
 	struct pt_wait w;
@@ -124,8 +139,10 @@ int pt_meta_get(struct pt_meta *m, const void *key, size_t key_len, struct pt_bu
 		rc = get_from_engine(m, &k, ret_value, &version);
 		if (rc < 0)
 			return rc;
-		if (marked && (ret_value || !version) && mark_holds(m, &mark))
+		if (marked && (ret_value || !version) && mark_holds(m, &mark)) {
 			pt_meta_cache_add(m->cache, &mark, false, key, key_len, version ? ret_value->data : NULL, version ? ret_value->len : 0, version);
+			learn_version(m, &mark);
+		}
 	}
 	if (ret_version)
 		*ret_version = version;

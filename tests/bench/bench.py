@@ -6,6 +6,7 @@ Prints a table; writes JSON and an SVG beside it.
 """
 import argparse
 import contextlib
+import itertools
 import json
 import multiprocessing
 import os
@@ -187,6 +188,7 @@ def part_write(args, t, env):
 def part_meta(args, t, env):
     n = 100 if args.quick else args.tensors
     small = np.arange(16, dtype=np.float32)
+    os.mkdir(env.auto / "many")
     ref = env.dir / "small"
     ref.mkdir()
     from io import BytesIO
@@ -194,7 +196,7 @@ def part_meta(args, t, env):
     np.lib.format.write_array(b, small)
     begin = now()
     for i in range(n):
-        (env.auto / f"many/t{i}").mkdir(parents=True)
+        os.mkdir(env.auto / f"many/t{i}")
         (env.auto / f"many/t{i}/full.npy").write_bytes(b.getvalue())
         (ref / f"t{i}").write_bytes(b.getvalue())
     print(f"\n({n} small tensors made in {now() - begin:.1f} s)")
@@ -210,11 +212,23 @@ def part_meta(args, t, env):
         os.read(fd, 4096)
         os.close(fd)
 
-    t.run(f"ls -l of {n} entries, per entry", "us", n, {"tmpfs": lambda: ls(ref), "ptio": lambda: ls(env.auto / "many")}, "tmpfs", {"ptio": "<= 5 us"})
-    t.run("stat of a tensor's view", "us", n, {"tmpfs": lambda: each(lambda i: os.stat(ref / f"t{i}")),
-          "ptio": lambda: each(lambda i: os.stat(env.auto / f"many/t{i}/full.npy"))}, "tmpfs", {"ptio": "<= 30 us cold"})
-    t.run("open+read+close of a small tensor", "us", n, {"tmpfs": lambda: each(lambda i: read(ref / f"t{i}")),
-          "ptio": lambda: each(lambda i: read(env.auto / f"many/t{i}/full.npy"))}, "tmpfs", {"ptio": "<= 60 us"})
+    def fresh(fn):
+        """On a mount of its own, which knows nothing yet."""
+        m = Mount(args.build, env.store, env.dir / f"fresh{next(count)}")
+        try:
+            return fn(m)
+        finally:
+            m.stop()
+
+    count = itertools.count()
+    t.run(f"ls -l of {n} entries, per entry", "us", n, {"tmpfs": lambda: ls(ref), "ptio, first": lambda: fresh(lambda m: ls(m / "many")),
+          "ptio, again": lambda: ls(env.auto / "many")}, "tmpfs", {"ptio, first": "<= 5 us", "ptio, again": "<= 5 us"})
+    stat = lambda m: each(lambda i: os.stat(m / f"many/t{i}/full.npy"))
+    t.run("stat of a tensor's view", "us", n, {"tmpfs": lambda: each(lambda i: os.stat(ref / f"t{i}")), "ptio, first": lambda: fresh(stat),
+          "ptio, again": lambda: stat(env.auto)}, "tmpfs", {"ptio, first": "<= 30 us"})
+    use = lambda m: each(lambda i: read(m / f"many/t{i}/full.npy"))
+    t.run("open+read+close of a small tensor", "us", n, {"tmpfs": lambda: each(lambda i: read(ref / f"t{i}")), "ptio, first": lambda: fresh(use),
+          "ptio, again": lambda: use(env.auto)}, "tmpfs", {"ptio, first": "<= 60 us", "ptio, again": "<= 60 us"})
 
 
 # ---- quick: counters ----
@@ -277,7 +291,7 @@ def main():
     p.add_argument("--quick", action="store_true")
     p.add_argument("--mib", type=int, default=256)
     p.add_argument("--rounds", type=int, default=5)
-    p.add_argument("--tensors", type=int, default=2000)
+    p.add_argument("--tensors", type=int, default=2000, help="of the metadata part, in one directory; 100000 takes some minutes")
     p.add_argument("--only", default="", help="parts, with commas: read, shard, dcp, write, meta, net, mooncake, model, plan")
     p.add_argument("--disk", type=pathlib.Path, default=pathlib.Path("."), help="where the store of durable writes is made")
     p.add_argument("--out", type=pathlib.Path, default=pathlib.Path("bench-results"))

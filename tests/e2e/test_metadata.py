@@ -4,6 +4,7 @@ import itertools
 import os
 import random
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -200,3 +201,116 @@ def test_an_open_directory_takes_little_memory(mounts, large):
     assert mnt.memory_peak() - before < 60 * NAMES * 8      # a name alone takes more
     for d in streams:
         d.close()
+
+
+def ops(mount, *names):
+    m = metrics(mount)
+    return sum(m[f'ptio_fs_operations_total{{op="{n}"}}'] for n in names)
+
+
+def shown(directory):
+    out = {}
+    for e in os.scandir(directory):
+        s = e.stat(follow_symlinks=False)
+        out[e.name] = (s.st_mode, s.st_ino, s.st_uid, s.st_gid, s.st_size, s.st_mtime_ns)
+    return out
+
+
+def test_listing_with_attributes_takes_no_look_up_an_entry(mounts, large):
+    mnt, plain = mounts("mnt", store=large), mounts("plain", store=large, options="entry_timeout=0")
+    (mnt / "many/file").write_text("x")
+    os.symlink("t1", mnt / "many/link")
+    before = ops(mnt, "lookup", "getattr")
+    result = shown(mnt / "many")
+    assert len(result) == NAMES + 2
+    assert ops(mnt, "lookup", "getattr") - before < NAMES // 10
+    assert result == shown(plain / "many")
+    os.unlink(mnt / "many/file")
+    os.unlink(mnt / "many/link")
+
+
+def test_a_directory_that_another_mount_replaces_is_entered_where_it_is_now(mounts):
+    one, two = mounts("one", options="entry_timeout=3600"), mounts("two")
+    for name in ("a", "b"):
+        os.makedirs(two / f"models/{name}/w")
+        (two / f"models/{name}/note").write_text(name)
+        np.save(two / f"models/{name}/w/full.npy", np.full(3, ord(name)))
+    names = ["a", "b"]
+    libc = ctypes.CDLL(None, use_errno=True)
+    for n in range(40):
+        for name, holds in zip(("a", "b"), names):
+            got = (one / f"models/{name}/note").read_text()
+            assert got == holds, (n, name, metrics(one)["ptio_fs_stale_directories_total"])
+            assert np.load(one / f"models/{name}/w/full.npy")[0] == ord(holds)
+            assert sorted(os.listdir(one / f"models/{name}")) == ["note", "w"]
+        if n % 2:       # a and b change places
+            rc = libc.syscall(316, -100, os.fsencode(two / "models/a"), -100, os.fsencode(two / "models/b"), 2)      # renameat2, RENAME_EXCHANGE
+            assert rc == 0, os.strerror(ctypes.get_errno())
+        else:
+            os.rename(two / "models/a", two / "models/c")
+            os.rename(two / "models/b", two / "models/a")
+            os.rename(two / "models/c", two / "models/b")
+        names.reverse()
+    for d in ("w/full.npy", "w", "note"):
+        (os.rmdir if d == "w" else os.unlink)(two / f"models/b/{d}")
+    os.rmdir(two / "models/b")
+    for path in ("note", "w/full.npy"):
+        with pytest.raises(FileNotFoundError):
+            open(one / f"models/b/{path}")
+    for call in (os.listdir, lambda p: os.mkdir(p / "x"), lambda p: open(p / "x", "w"), lambda p: os.unlink(p / "note"), lambda p: os.symlink("x", p / "y"),
+                 lambda p: os.rmdir(p / "w"), lambda p: os.rename(p / "note", p / "z"), lambda p: os.rename(one / "models/a/note", p / "z")):
+        with pytest.raises(FileNotFoundError):
+            call(one / "models/b")
+    assert metrics(one)["ptio_fs_stale_directories_total"] > 0
+
+
+def test_a_working_directory_that_another_mount_moved_goes_on_working(mounts):
+    one, two = mounts("one", options="entry_timeout=3600"), mounts("two")
+    one.key("k/below")
+    (one / "k/below/f").write_text("1")
+    fd = os.open(one / "k/below", os.O_RDONLY)
+    for n in range(6):
+        os.rename(two / ("k" if n % 2 == 0 else "moved"), two / ("moved" if n % 2 == 0 else "k"))
+        with os.fdopen(os.open("f", os.O_RDONLY, dir_fd=fd)) as f:
+            assert f.read() == "1"
+        os.mkdir(f"d{n}", dir_fd=fd)
+        assert f"d{n}" in os.listdir(fd)
+        os.rename(f"d{n}", f"e{n}", src_dir_fd=fd, dst_dir_fd=fd)
+        os.rmdir(f"e{n}", dir_fd=fd)
+        with os.fdopen(os.open("g", os.O_RDWR | os.O_CREAT, dir_fd=fd), "w") as f:
+            f.write("2")
+        os.unlink("g", dir_fd=fd)
+    os.close(fd)
+
+
+def test_what_this_mount_changes_in_a_directory_shows_at_once(mounts):
+    mnt = mounts("mnt", options="entry_timeout=3600")
+    key = mnt.key("m/w")
+    last = 0
+    for n in range(20):
+        np.save(key / "full.npy", np.full(3, n))
+        now = os.stat(key).st_mtime_ns
+        assert now > last
+        last = now
+        parent = os.stat(mnt / "m").st_mtime_ns
+        os.mkdir(mnt / f"m/x{n}")
+        assert os.stat(mnt / "m").st_mtime_ns > parent
+        os.chmod(mnt / f"m/x{n}", 0o700)
+        assert os.stat(mnt / f"m/x{n}").st_mode & 0o777 == 0o700
+        os.rename(mnt / f"m/x{n}", mnt / f"m/y{n}")
+        assert not (mnt / f"m/x{n}").exists() and (mnt / f"m/y{n}").is_dir()
+        os.rmdir(mnt / f"m/y{n}")
+        assert not (mnt / f"m/y{n}").exists()
+
+
+def test_what_another_mount_changes_of_a_directory_itself_shows_within_the_timeout(mounts):
+    one, two = mounts("one", options="entry_timeout=0.2"), mounts("two")
+    one.key("k")
+    os.stat(one / "k")
+    os.chmod(two / "k", 0o711)
+    deadline = time.monotonic() + 60
+    while os.stat(one / "k").st_mode & 0o777 != 0o711:
+        assert time.monotonic() < deadline
+    os.rmdir(two / "k")
+    while (one / "k").exists():
+        assert time.monotonic() < deadline

@@ -1,0 +1,307 @@
+/* fs/where.c - directories that the kernel finds by itself for a while (entry_timeout): where it believes they are, and telling it that they changed.
+ *
+ * For that long a path walk enters such a directory without asking, and stat of it is answered by the kernel. Nothing else may be stale: whoever goes on, to a name
+ * in the directory or to list it, comes by here, and where the directory is not any more where the kernel was told, because another mount moved, removed or replaced it or one
+ * above it, the answer is ESTALE and the kernel walks the path again, asking for each component. A thread that has it as working directory, or open, comes
+ * back with the same directory, and goes on then. What this mount changes itself is told to the kernel before the call that changes it returns, by
+ * a thread of its own. */
+#include "fs.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/hash.h"
+
+#define DEPTH_MAX 65536
+#define QUEUE 256
+#define NEWS_TRIES 20
+#define NEWS_WAIT_NS 200000L
+
+struct pt_fs_where {                    /* inode's lock */
+	uint64_t parent;
+	uint64_t serial;                /* of this telling */
+	bool missed;                    /* since then it was not there, and somebody was sent back */
+	bool is_checked;
+	struct pt_meta_mark checked;    /* the store as it was when this and all above were found right */
+	char name[];                    /* decoded */
+};
+
+void pt_fs_where_done(struct pt_fs_inode *dir)
+{
+	free(dir->where);
+	dir->where = NULL;
+}
+
+bool pt_fs_where_told(struct pt_fs *fs, struct pt_fs_inode *dir, uint64_t parent, const char *name)
+{
+	struct pt_fs_where *w;
+	bool same;
+
+	pthread_mutex_lock(&dir->lock);
+	w = dir->where;
+	same = w && !w->missed && w->parent == parent && strcmp(w->name, name) == 0;
+	if (!same) {
+		w = pt_calloc(1, sizeof(*w) + strlen(name) + 1);
+		if (w) {
+			w->parent = parent;
+			w->serial = atomic_fetch_add(&fs->where_serial, 1) + 1;
+			strcpy(w->name, name);
+			free(dir->where);
+			dir->where = w;
+		}
+	}
+	pthread_mutex_unlock(&dir->lock);
+	return w != NULL;
+}
+
+void pt_fs_where_moved(struct pt_fs *fs, uint64_t parent, const char *name)
+{
+	struct pt_fs_inode *dir;
+	struct pt_node node;
+
+	if (fs->dir_timeout <= 0 || pt_node_lookup(fs->repo, parent, name, &node) < 0)
+		return;
+	dir = node.kind == PT_NODE_DIR ? pt_fs_inode_find(fs, PT_FS_DIR, node.id, "", "", 0) : NULL;
+	if (dir)
+		pt_fs_where_told(fs, dir, parent, name);
+	pt_fs_inode_unref(fs, dir);
+	pt_node_done(&node);
+}
+
+/* What is to be found right about one directory: 1, and where it is said to be; 0: nothing, it or all above were found right at this mark. */
+static int to_check(struct pt_fs_inode *dir, const struct pt_meta_mark *mark, uint64_t *ret_parent, char ret_name[PT_NAME_MAX + 1])
+{
+	int wanted = 0;
+
+	pthread_mutex_lock(&dir->lock);
+	if (dir->where && !(mark && dir->where->is_checked && memcmp(&dir->where->checked, mark, sizeof(*mark)) == 0)) {
+		*ret_parent = dir->where->parent;
+		strcpy(ret_name, dir->where->name);
+		wanted = 1;
+	}
+	pthread_mutex_unlock(&dir->lock);
+	return wanted;
+}
+
+/* 1: it and all above are where the kernel was told; 0: one is not. */
+static int chain_is_right(struct pt_fs *fs, struct pt_fs_inode *dir, const struct pt_meta_mark *mark)
+{
+	struct pt_fs_inode *at = pt_fs_inode_ref(fs, dir), *up;
+	char name[PT_NAME_MAX + 1];
+	uint64_t parent;
+	struct pt_node node;
+	uint32_t depth;
+	int rc = 1;
+
+	for (depth = 0; rc == 1 && at && depth < DEPTH_MAX && to_check(at, mark, &parent, name); depth++) {
+		rc = pt_node_get(fs->repo, at->node, &node);
+		if (rc == 0) {
+			rc = node.parent == parent && strcmp(node.name, name) == 0;
+			pt_node_done(&node);
+		} else if (rc == -ENOENT) {
+			rc = 0;
+		}
+		up = parent == PT_NODE_ROOT ? NULL : pt_fs_inode_find(fs, PT_FS_DIR, parent, "", "", 0);
+		pt_fs_inode_unref(fs, at);
+		at = up;
+	}
+	pt_fs_inode_unref(fs, at);
+	return rc;
+}
+
+/* Those that were looked at, from the top of the mount downwards, are right together. */
+static void chain_found_right(struct pt_fs *fs, struct pt_fs_inode *dir, const struct pt_meta_mark *mark)
+{
+	struct pt_fs_inode *at = pt_fs_inode_ref(fs, dir), *up;
+	char name[PT_NAME_MAX + 1];
+	uint64_t parent;
+	uint32_t depth;
+
+	for (depth = 0; at && depth < DEPTH_MAX && to_check(at, mark, &parent, name); depth++) {
+		pthread_mutex_lock(&at->lock);
+		if (at->where && at->where->parent == parent && strcmp(at->where->name, name) == 0) {
+			at->where->checked = *mark;
+			at->where->is_checked = true;
+		}
+		pthread_mutex_unlock(&at->lock);
+		up = parent == PT_NODE_ROOT ? NULL : pt_fs_inode_find(fs, PT_FS_DIR, parent, "", "", 0);
+		pt_fs_inode_unref(fs, at);
+		at = up;
+	}
+	pt_fs_inode_unref(fs, at);
+}
+
+static uint64_t miss(struct pt_fs_inode *dir)
+{
+	uint64_t serial = 0;
+
+	pthread_mutex_lock(&dir->lock);
+	if (dir->where) {
+		dir->where->missed = true;
+		serial = dir->where->serial;
+	}
+	pthread_mutex_unlock(&dir->lock);
+	return serial;
+}
+
+static uint64_t name_bit(const char *name)
+{
+	return (uint64_t)1 << pt_hash64(name, strlen(name)) % 64;
+}
+
+void pt_fs_where_entry(struct pt_fs_inode *dir, const char *name)
+{
+	if (dir->kind == PT_FS_DIR)
+		atomic_fetch_or(&dir->entries, name_bit(name));
+}
+
+/* ESTALE begins the walk anew only as the answer to a look-up that is not one of an entry that the kernel has: of that it only learns that the entry is wrong, and asks a
+ * second time. */
+int pt_fs_where_check(struct pt_fs *fs, struct pt_fs_inode *dir, const char *name, pid_t tid)
+{
+	struct pt_meta_mark mark;
+	char told[PT_NAME_MAX + 1];
+	uint64_t parent;
+	bool marked;
+	int rc;
+
+	if (fs->dir_timeout <= 0 || dir->kind != PT_FS_DIR || dir == fs->root)
+		return 0;
+	marked = pt_meta_mark(&fs->store->meta, &mark);
+	if (!to_check(dir, marked ? &mark : NULL, &parent, told))
+		return 0;
+	rc = chain_is_right(fs, dir, marked ? &mark : NULL);
+	if (rc == 1 && marked)
+		chain_found_right(fs, dir, &mark);
+	pt_fail_clear();
+	if (rc || pt_fs_intent_again(fs, tid, miss(dir), !name || !(atomic_load(&dir->entries) & name_bit(name))))
+		return rc < 0 ? rc : 0;
+	atomic_fetch_add(&fs->counters.stale_dirs, 1);
+	return -ESTALE;
+}
+
+/* ---- telling the kernel ---- */
+
+struct pt_fs_notifier {
+	pthread_mutex_t lock;           /* all below */
+	pthread_cond_t cond;            /* something was queued, or told, or it is the end */
+	pthread_t thread;
+	bool started, stop;
+	fuse_ino_t queue[QUEUE];
+	uint64_t queued, told;          /* ever */
+};
+
+/* The kernel knows an inode a moment after the reply that names it. */
+static void tell(struct pt_fs *fs, fuse_ino_t ino)
+{
+	int try;
+
+	for (try = 0; try < NEWS_TRIES && fuse_lowlevel_notify_inval_inode(fs->session, ino, -1, 0) == -ENOENT; try++)
+		nanosleep(&(struct timespec){ .tv_nsec = NEWS_WAIT_NS }, NULL);
+}
+
+static void *notify(void *arg)
+{
+	struct pt_fs *fs = arg;
+	struct pt_fs_notifier *n = fs->notifier;
+	fuse_ino_t ino;
+
+	pthread_mutex_lock(&n->lock);
+	for (;;) {
+		while (!n->stop && n->told == n->queued)
+			pthread_cond_wait(&n->cond, &n->lock);
+		if (n->stop)
+			break;
+		ino = n->queue[n->told % QUEUE];
+		pthread_mutex_unlock(&n->lock);
+		tell(fs, ino);
+		pthread_mutex_lock(&n->lock);
+		n->told++;
+		pthread_cond_broadcast(&n->cond);
+	}
+	pthread_mutex_unlock(&n->lock);
+	return NULL;
+}
+
+/* A commit of this process has changed a node: attributes of it that the kernel holds are wrong from now on. */
+static void changed(void *ctx, uint64_t node)
+{
+	struct pt_fs *fs = ctx;
+	struct pt_fs_notifier *n = fs->notifier;
+	struct pt_fs_inode *dir;
+	uint64_t mine;
+	bool known;
+
+	atomic_fetch_add(&fs->changes, 1);
+	dir = pt_fs_inode_find(fs, PT_FS_DIR, node, "", "", 0);
+	if (!dir)
+		return;
+	pthread_mutex_lock(&fs->table_lock);
+	known = dir->nlookup > 0 || dir == fs->root;
+	pthread_mutex_unlock(&fs->table_lock);
+	pthread_mutex_lock(&n->lock);
+	while (known && !n->stop && n->queued - n->told == QUEUE)
+		pthread_cond_wait(&n->cond, &n->lock);
+	if (known && !n->stop) {
+		n->queue[n->queued % QUEUE] = pt_fs_inode_id(fs, dir);
+		mine = ++n->queued;
+		pthread_cond_broadcast(&n->cond);
+		while (!n->stop && n->told < mine)
+			pthread_cond_wait(&n->cond, &n->lock);
+	}
+	pthread_mutex_unlock(&n->lock);
+	pt_fs_inode_unref(fs, dir);
+}
+
+int pt_fs_where_start(struct pt_fs *fs)
+{
+	struct pt_meta_mark mark;
+	int rc;
+
+	/* Without marks every step would have to ask the store, which is what the time is to save. */
+	fs->dir_timeout = pt_meta_mark(&fs->store->meta, &mark) ? fs->options->entry_timeout : 0;
+	if (fs->dir_timeout <= 0)
+		return 0;
+	fs->notifier = pt_calloc(1, sizeof(*fs->notifier));
+	if (!fs->notifier)
+		return pt_fail_nomem();
+	pthread_mutex_init(&fs->notifier->lock, NULL);
+	pthread_cond_init(&fs->notifier->cond, NULL);
+	rc = pthread_create(&fs->notifier->thread, NULL, notify, fs);
+	if (rc)
+		return pt_fail(rc, "cannot start a thread: %s", strerror(rc));
+	fs->notifier->started = true;
+	pt_repo_on_change(fs->repo, changed, fs);
+	return 0;
+}
+
+void pt_fs_where_stop(struct pt_fs *fs)
+{
+	struct pt_fs_notifier *n = fs->notifier;
+
+	if (!n)
+		return;
+	pthread_mutex_lock(&n->lock);
+	n->stop = true;
+	pthread_cond_broadcast(&n->cond);
+	pthread_mutex_unlock(&n->lock);
+	if (n->started)
+		pthread_join(n->thread, NULL);
+	n->started = false;
+}
+
+void pt_fs_where_free(struct pt_fs *fs)
+{
+	struct pt_fs_notifier *n = fs->notifier;
+
+	if (!n)
+		return;
+	pthread_cond_destroy(&n->cond);
+	pthread_mutex_destroy(&n->lock);
+	free(n);
+	fs->notifier = NULL;
+}
