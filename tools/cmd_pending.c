@@ -89,8 +89,12 @@ static int one(void *arg, const struct pt_pending *p)
 	print_shape(p);
 	fputs(", here ", stdout);
 	print_ranks(p, true);
-	fputs(", missing ", stdout);
-	print_ranks(p, false);
+	if (p->object_count < (uint32_t)p->set_size) {
+		fputs(", missing ", stdout);
+		print_ranks(p, false);
+	} else {
+		fputs(", waits for other tensors of its file", stdout);
+	}
 	printf(", last part %s\n", cli_time(p->updated_ns, when));
 	return 0;
 }

@@ -352,6 +352,21 @@ def test_a_rank_killed_in_the_middle_leaves_nothing(mnt, scratch):
     assert torch.load(d / "model.pt")["model.layers.7.mlp.gate_proj.weight"].shape == (512, 256)
 
 
+def test_a_tensor_that_waits_for_the_others_says_so(mnt):
+    d = mnt.key("policy")
+    torch.save({"lm_head.weight": torch.ones(4, 4), "model.norm.weight": torch.ones(4)}, d / "tp=0of2" / "model.pt")
+    with pytest.raises(OSError):
+        open(d / "model.norm.weight" / "full", "rb")
+    assert "together with the others of its file" in mnt.errors() and os.listdir(d / "model.norm.weight") == []
+    told = subprocess.run([str(PTIO), "-s", mnt.store, "pending"], capture_output=True, text=True, check=True).stdout.splitlines()
+    assert len(told) == 2 and "missing 1" in told[0] and "waits for other tensors of its file" in told[1]
+    # It can be written by itself meanwhile; the last rank's close is later, and counts.
+    torch.save(torch.zeros(4), d / "model.norm.weight" / "full")
+    assert torch.equal(torch.load(d / "model.norm.weight" / "full"), torch.zeros(4))
+    torch.save({"lm_head.weight": torch.ones(4, 4), "model.norm.weight": torch.ones(4)}, d / "tp=1of2" / "model.pt")
+    assert torch.equal(torch.load(d / "model.norm.weight" / "full"), torch.ones(4))
+
+
 def test_what_only_begins_like_a_tensor_file_is_an_ordinary_file(mnt, scratch):
     d = mnt.key("policy")
     np.savez(scratch / "a.npz", x=np.arange(5))

@@ -230,3 +230,15 @@ def test_the_daemon_collects_what_clients_that_died_left_and_nothing_that_is_hel
         assert clients.read_bin_cp(mounts("again", daemon.uri, f"secret_file={daemon.secret},timeout=5,gc=off") / "w" / "full", X) == X
     finally:
         assert daemon.stop() == 0
+
+
+def test_a_state_dict_of_many_tensors_is_one_commit_through_a_daemon(mounts, daemon, options):
+    here, there = mounts("here", daemon.uri, options), mounts("there", daemon.uri, options)
+    d = here.key("policy")
+    (d / "tp_plan.json").write_text('{"*": "dim=0"}')
+    for rank, mount in enumerate((here, there)):
+        torch.save({f"l.{i}.w": torch.full((2, 4), float(10 * i + rank)) for i in range(150)} | {"step": 7}, mount / "policy" / f"tp={rank}of2" / "model.pt")
+    for mount in (here, there):
+        got = torch.load(mount / "policy" / "model.pt")
+        assert len(got) == 151 and got["step"] == 7
+        assert all(got[f"l.{i}.w"][:, 0].tolist() == [10 * i] * 2 + [10 * i + 1] * 2 for i in range(150))
