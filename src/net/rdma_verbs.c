@@ -470,6 +470,8 @@ void pt_rdma_costs(const struct pt_rdma *r, struct pt_rdma_costs *ret_costs)
 void pt_rdma_costs_set(struct pt_rdma *r, const struct pt_rdma_costs *prices)
 {
 	(void)r, (void)prices;
+}
+
 int pt_rdma_write(struct pt_rdma *r, const struct pt_rdma_put *puts, uint32_t count, int64_t deadline_ns)
 {
 	(void)r, (void)puts, (void)count, (void)deadline_ns;
