@@ -485,6 +485,8 @@ void pt_fs_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 		rc = pt_fs_writer_flush(fs, i, fuse_req_ctx(req)->pid);
 	else if (i->kind == PT_FS_FILE && h->writes)
 		rc = pt_fs_file_seal(fs, i);
+	if (rc == 0 && h->writes)       /* the name, and the attributes, also of a file that nothing was written into */
+		rc = pt_meta_settle(&fs->store->meta);
 	if (rc < 0)
 		pt_fs_fail(req, rc, i, NULL, "close");
 	else
@@ -505,6 +507,8 @@ void pt_fs_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_
 		rc = pt_fs_writer_fsync(fs, i);
 	else if (i->kind == PT_FS_FILE)
 		rc = pt_fs_file_seal(fs, i);
+	if (rc == 0)
+		rc = pt_meta_settle(&fs->store->meta);
 	if (rc < 0)
 		pt_fs_fail(req, rc, i, NULL, "fsync");
 	else

@@ -56,10 +56,17 @@ static void fs_forget_multi(fuse_req_t req, size_t count, struct fuse_forget_dat
 
 static void fs_fsyncdir(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi)
 {
-	(void)ino;
+	struct pt_fs *fs = pt_fs_of(req);
+	int rc;
+
 	(void)datasync;
 	(void)fi;
-	fuse_reply_err(req, 0);         /* every change of the index is durable when it is answered */
+	pt_fail_clear();
+	rc = pt_meta_settle(&fs->store->meta);
+	if (rc < 0)
+		pt_fs_fail(req, rc, pt_fs_inode(fs, ino), NULL, "fsync");
+	else
+		fuse_reply_err(req, 0);
 }
 
 /* Readahead and flock need nothing of us: locks are the kernel's own. */

@@ -14,6 +14,7 @@
 
 void pt_batch_init(struct pt_batch *b)
 {
+	b->lazy = false;
 	b->count = 0;
 }
 
@@ -71,7 +72,7 @@ int pt_batch_commit(struct pt_repo *repo, const struct pt_batch *b, uint64_t *re
 	for (i = 0; i < b->count; i++)
 		if (b->op[i].kind == PT_META_PUT && !b->op[i].value)
 			return pt_fail_nomem();
-	rc = pt_meta_commit(&repo->store->meta, b->op, b->count, &version);
+	rc = (b->lazy ? pt_meta_commit_lazy : pt_meta_commit)(&repo->store->meta, b->op, b->count, &version);
 	if (rc < 0)
 		return rc;
 	if (ret_version)

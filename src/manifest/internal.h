@@ -59,6 +59,7 @@ static inline void pt_count(uint64_t *counter, uint64_t n)
 
 /* ---- batches (batch.c) ---- */
 struct pt_batch {
+	bool lazy;                      /* durable with the next batch that is not (pt_meta_commit_lazy) */
 	size_t count;
 	struct pt_meta_op op[PT_META_BATCH_MAX];
 	struct pt_rkey key[PT_META_BATCH_MAX];

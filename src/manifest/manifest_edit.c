@@ -52,6 +52,7 @@ static int edit_put(struct pt_repo *repo, const struct pt_manifest *copy)
 		pt_rkey_manifest(&key, copy->node, copy->scope);
 		pt_batch_compare(&batch, &key, copy->version);
 		pt_batch_put(&batch, &key, &value);
+		batch.lazy = true;
 		rc = pt_batch_commit(repo, &batch, NULL);
 	}
 	pt_buf_done(&value);
@@ -74,6 +75,7 @@ static int remove_record(struct pt_repo *repo, const struct pt_manifest *m)
 	pt_batch_compare(&batch, &key, m->version);
 	pt_batch_delete(&batch, &key);
 	pt_node_changed(&batch, m->node, &times_value);
+	batch.lazy = true;              /* as in remove_once of node.c */
 	rc = pt_batch_garbage(&batch, &garbage);
 	if (!rc)
 		rc = pt_batch_commit(repo, &batch, NULL);

@@ -221,6 +221,8 @@ static int create_once(struct pt_repo *repo, struct pt_node *node, bool *ret_unp
 		if (rc < 0)
 			goto out;
 	}
+	/* What is written into it is durable when it is closed, and then so is this. A symlink publishes, as a rename does. */
+	batch.lazy = pt_id_is_zero(&node->blob.id) && node->kind != PT_NODE_SYMLINK;
 	rc = pt_batch_commit(repo, &batch, &node->version);
 	if (!rc)
 		*ret_unpin = unpin;
@@ -362,6 +364,7 @@ int pt_node_update_with(struct pt_repo *repo, struct pt_node *node, uint64_t blo
 	}
 	if (extra)
 		extra(ctx, &batch);
+	batch.lazy = !extra && next.kind == old.kind && pt_id_compare(&old.blob.id, &next.blob.id) == 0 && next.size == old.size;
 	rc = pt_batch_commit(repo, &batch, &version);
 	if (rc < 0)
 		goto out;
@@ -457,6 +460,8 @@ static int remove_once(struct pt_repo *repo, uint64_t parent, const char *name, 
 	pt_node_changed(&batch, parent, &times_value);
 	if (pt_node_is_model(node.kind, name))
 		pt_node_models_changed(&batch, parent, &times_value);
+	/* A collector removes nothing before a batch of its own, which is durable after this one. */
+	batch.lazy = true;
 	rc = pt_batch_garbage(&batch, &garbage);
 	if (!rc)
 		rc = pt_batch_commit(repo, &batch, NULL);

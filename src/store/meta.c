@@ -404,7 +404,7 @@ static void cache_after(struct pt_meta *m, const struct pt_meta_op *ops, size_t 
 		pt_meta_cache_advance(m->cache, &mark, highest, ops, count, committed);
 }
 
-int pt_meta_commit(struct pt_meta *m, const struct pt_meta_op *ops, size_t count, uint64_t *ret_version)
+static int commit(struct pt_meta *m, bool lazy, const struct pt_meta_op *ops, size_t count, uint64_t *ret_version)
 {
 	uint64_t version = 0;
 	struct pt_wait w;
@@ -415,7 +415,7 @@ int pt_meta_commit(struct pt_meta *m, const struct pt_meta_op *ops, size_t count
 	if (rc < 0)
 		return rc;
 	pt_wait_init(&w);
-	m->ops->commit(m->h, ops, count, &version, &w.done);
+	(lazy && m->ops->commit_lazy ? m->ops->commit_lazy : m->ops->commit)(m->h, ops, count, &version, &w.done);
 	rc = pt_wait_finish(&w);
 	if (rc < 0)
 		return rc;
@@ -424,6 +424,21 @@ int pt_meta_commit(struct pt_meta *m, const struct pt_meta_op *ops, size_t count
 	if (ret_version)
 		*ret_version = version;
 	return 0;
+}
+
+int pt_meta_commit(struct pt_meta *m, const struct pt_meta_op *ops, size_t count, uint64_t *ret_version)
+{
+	return commit(m, false, ops, count, ret_version);
+}
+
+int pt_meta_commit_lazy(struct pt_meta *m, const struct pt_meta_op *ops, size_t count, uint64_t *ret_version)
+{
+	return commit(m, true, ops, count, ret_version);
+}
+
+int pt_meta_settle(struct pt_meta *m)
+{
+	return m->ops->commit_lazy && !m->read_only ? pt_meta_sync(m) : 0;
 }
 
 int pt_meta_version(struct pt_meta *m, uint64_t *ret_version)

@@ -100,6 +100,8 @@ struct pt_meta_ops {
 	 * engine is not away, and gains nothing by it. */
 	void (*look)(void *h, const struct pt_meta_look *looks, size_t count, pt_meta_scan_fn *fn, void *ctx, struct pt_done *done);
 	size_t (*looks_max)(void *h);
+	/* As commit, but it need not be durable before the next commit or sync is; all batches become durable in their order. NULL: the engine has only commit. */
+	void (*commit_lazy)(void *h, const struct pt_meta_op *ops, size_t count, uint64_t *ret_version, struct pt_done *done);
 };
 
 struct pt_meta_cache;
@@ -125,6 +127,10 @@ int pt_meta_scan(struct pt_meta *m, const void *start, size_t start_len, const v
 /* All keys with this prefix. */
 int pt_meta_scan_prefix(struct pt_meta *m, const void *prefix, size_t prefix_len, uint64_t limit, pt_meta_scan_fn *fn, void *ctx);
 int pt_meta_commit(struct pt_meta *m, const struct pt_meta_op *ops, size_t count, uint64_t *ret_version);
+/* For changes that nobody has been promised to find after a power loss: names made and removed, attributes. Whatever is committed later is never durable without them. */
+int pt_meta_commit_lazy(struct pt_meta *m, const struct pt_meta_op *ops, size_t count, uint64_t *ret_version);
+/* What was committed lazily by this process becomes durable; costs nothing when nothing was. */
+int pt_meta_settle(struct pt_meta *m);
 /* From now on answers are kept in memory where the engine has marks; nothing else changes. Before other threads use it. -ENOMEM. */
 int pt_meta_cache_on(struct pt_meta *m);
 void pt_meta_counters(struct pt_meta *m, struct pt_meta_counters *ret_counters);

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -36,6 +37,7 @@ struct sqlite_meta {
 	/* Locks in the order they are taken: write_lock, then pool_lock or watch_lock. */
 	pthread_mutex_t write_lock;             /* writer (in memory: for every use), released, batches */
 	struct pt_sqlite_conn *writer;
+	bool lazy;                              /* write_lock, and read atomically: the last batch of this process may not be durable yet */
 	bool released;                          /* the space kept for deleting was used up, by us */
 	unsigned int batches;                   /* since then */
 	pthread_mutex_t pool_lock;              /* pool, pooled */
@@ -346,7 +348,7 @@ static int write_op(struct pt_sqlite_conn *c, const struct pt_meta_op *op, uint6
 /* Inside a write transaction. */
 static int apply(struct pt_sqlite_conn *c, const struct pt_meta_op *ops, size_t count, uint64_t *ret_version)
 {
-	bool changes = false;
+	bool changes = count == 0;      /* sync */
 	sqlite3_stmt *stmt;
 	uint64_t version;
 	int rc;
@@ -443,9 +445,48 @@ static int commit_locked(struct sqlite_meta *m, const struct pt_meta_op *ops, si
 	return rc;
 }
 
-static void sqlite_commit(void *h, const struct pt_meta_op *ops, size_t count, uint64_t *ret_version, struct pt_done *done)
+/* NORMAL leaves out the fsync of the log after a transaction. Frames are written in order and checked by running sums, so the next transaction's makes this one durable,
+ * too, and after a power loss the log ends somewhere between two transactions. */
+static int synchronous_set(struct sqlite_meta *m, bool full)
 {
-	struct sqlite_meta *m = h;
+	int rc = sqlite3_exec(m->writer->db, full ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL", NULL, NULL, NULL);
+
+	return rc == SQLITE_OK ? 0 : pt_sqlite_conn_fail(m->writer, rc);
+}
+
+static int commit_lazy_locked(struct sqlite_meta *m, const struct pt_meta_op *ops, size_t count, uint64_t *ret_version)
+{
+	char sentence[PT_FAIL_SENTENCE_MAX];
+	int rc, back;
+
+	rc = synchronous_set(m, false);
+	if (rc < 0)
+		return rc;
+	rc = commit_locked(m, ops, count, ret_version);
+	if (rc == 0)
+		__atomic_store_n(&m->lazy, true, __ATOMIC_RELEASE);
+	snprintf(sentence, sizeof(sentence), "%s", pt_fail_sentence());
+	back = synchronous_set(m, true);
+	if (back < 0)
+		return back;
+	if (rc < 0)
+		pt_fail(-rc, "%s", sentence);
+	return rc;
+}
+
+/* One that only compares writes nothing to the log, and makes nothing durable. */
+static bool writes(const struct pt_meta_op *ops, size_t count)
+{
+	size_t i;
+
+	for (i = 0; i < count; i++)
+		if (ops[i].kind != PT_META_COMPARE)
+			return true;
+	return count == 0;
+}
+
+static void commit_any(struct sqlite_meta *m, bool lazy, const struct pt_meta_op *ops, size_t count, uint64_t *ret_version, struct pt_done *done)
+{
 	uint64_t version = 0;
 	int rc = check_process(m);
 
@@ -454,7 +495,13 @@ static void sqlite_commit(void *h, const struct pt_meta_op *ops, size_t count, u
 		return;
 	}
 	pthread_mutex_lock(&m->write_lock);
-	rc = commit_locked(m, ops, count, &version);
+	if (lazy && m->path) {
+		rc = commit_lazy_locked(m, ops, count, &version);
+	} else {
+		rc = commit_locked(m, ops, count, &version);
+		if (rc == 0 && writes(ops, count))
+			__atomic_store_n(&m->lazy, false, __ATOMIC_RELEASE);
+	}
 	pthread_mutex_unlock(&m->write_lock);
 	if (rc == 0) {
 		*ret_version = version;
@@ -466,6 +513,16 @@ static void sqlite_commit(void *h, const struct pt_meta_op *ops, size_t count, u
 		pthread_mutex_unlock(&m->watch_lock);
 	}
 	pt_done_call(done, rc);
+}
+
+static void sqlite_commit(void *h, const struct pt_meta_op *ops, size_t count, uint64_t *ret_version, struct pt_done *done)
+{
+	commit_any(h, false, ops, count, ret_version, done);
+}
+
+static void sqlite_commit_lazy(void *h, const struct pt_meta_op *ops, size_t count, uint64_t *ret_version, struct pt_done *done)
+{
+	commit_any(h, true, ops, count, ret_version, done);
 }
 
 static int highest_now(struct sqlite_meta *m, uint64_t *ret_version)
@@ -561,10 +618,16 @@ static void sqlite_space(void *h, struct pt_meta_space *ret_space, struct pt_don
 	pt_done_call(done, rc);
 }
 
-/* synchronous=FULL: a batch is durable when its commit returns. */
+/* synchronous=FULL: a batch is durable when its commit returns, and so is every lazy one before it; here it is one that changes nothing but the version. */
 static void sqlite_sync(void *h, struct pt_done *done)
 {
-	pt_done_call(done, check_process(h));
+	struct sqlite_meta *m = h;
+	uint64_t version;
+
+	if (__atomic_load_n(&m->lazy, __ATOMIC_ACQUIRE))
+		commit_any(m, false, NULL, 0, &version, done);
+	else
+		pt_done_call(done, check_process(m));
 }
 
 static void sqlite_snapshot(void *h, const char *path, struct pt_done *done)
@@ -617,6 +680,7 @@ static void sqlite_close(void *h)
 	.snapshot = sqlite_snapshot, \
 	.mark = sqlite_mark, \
 	.get_many = sqlite_get_many, \
+	.commit_lazy = sqlite_commit_lazy, \
 }
 
 static const struct pt_meta_ops file_ops = SQLITE_META_OPS(true);

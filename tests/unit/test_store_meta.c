@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -549,6 +550,66 @@ START_TEST(much_deleted_and_written_again_can_be_copied)
 }
 END_TEST
 
+static unsigned int syncs;
+
+/* In place of the C library's, also for SQLite. */
+__attribute__((visibility("default"))) int fdatasync(int fd)
+{
+	syncs++;
+	return (int)syscall(SYS_fdatasync, fd);
+}
+
+__attribute__((visibility("default"))) int fsync(int fd)
+{
+	syncs++;
+	return (int)syscall(SYS_fsync, fd);
+}
+
+static unsigned int syncs_of_commit(bool lazy, const char *value)
+{
+	struct pt_meta_op op = { .kind = PT_META_PUT, .key = { "k", 1 }, .value = value, .value_len = strlen(value) };
+	unsigned int before = syncs;
+	uint64_t version;
+
+	MUST_WORK((lazy ? pt_meta_commit_lazy : pt_meta_commit)(&meta, &op, 1, &version));
+	must_hold("k", value, strlen(value), version);
+	return syncs - before;
+}
+
+static unsigned int syncs_of_settle(void)
+{
+	unsigned int before = syncs;
+
+	MUST_WORK(pt_meta_settle(&meta));
+	return syncs - before;
+}
+
+START_TEST(lazy_batches_are_durable_with_the_next_one_or_when_asked)
+{
+	struct pt_meta_op none = { .kind = PT_META_COMPARE, .key = { "k", 1 }, .version = 999999 };
+	uint64_t version;
+
+	open_engine(0);
+	syncs_of_commit(false, "first");        /* makes the log */
+	ck_assert_uint_eq(syncs_of_commit(false, "durable"), 1);
+	ck_assert_uint_eq(syncs_of_settle(), 0);
+	ck_assert_uint_eq(syncs_of_commit(true, "lazy"), 0);
+	ck_assert_uint_eq(syncs_of_commit(true, "lazy again"), 0);
+	ck_assert_uint_eq(syncs_of_settle(), 1);
+	ck_assert_uint_eq(syncs_of_settle(), 0);
+	ck_assert_uint_eq(syncs_of_commit(true, "lazy"), 0);
+	ck_assert_uint_eq(syncs_of_commit(false, "durable"), 1);
+	ck_assert_uint_eq(syncs_of_settle(), 0);
+	ck_assert_int_eq(pt_meta_commit_lazy(&meta, &none, 1, &version), -EAGAIN);
+	ck_assert_uint_eq(syncs_of_commit(true, "lazy"), 0);
+	MUST_WORK(pt_meta_get(&meta, "k", 1, NULL, &none.version));
+	MUST_WORK(pt_meta_commit(&meta, &none, 1, &version));
+	ck_assert_uint_eq(syncs_of_settle(), 1);
+	ck_assert_uint_eq(syncs_of_commit(false, "still durable"), 1);
+	pt_meta_close(&meta);
+}
+END_TEST
+
 START_TEST(space_and_sync_answer)
 {
 	struct pt_meta_space space;
@@ -609,6 +670,7 @@ int main(void)
 	tcase_add_loop_test(tcase, random_batches_do_what_a_plain_model_does, 0, META_ENGINES);
 	tcase_add_loop_test(tcase, a_snapshot_is_an_index_of_its_own, 0, META_LOCAL);
 	tcase_add_loop_test(tcase, much_deleted_and_written_again_can_be_copied, 0, META_LOCAL);
+	tcase_add_test(tcase, lazy_batches_are_durable_with_the_next_one_or_when_asked);
 	tcase_add_loop_test(tcase, space_and_sync_answer, 0, META_ENGINES);
 	tcase_add_loop_test(tcase, each_failed_allocation_is_reported_and_nothing_leaks, 0, 2);
 	return run_suite("store: meta", &tcase, 1);
