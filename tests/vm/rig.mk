@@ -4,6 +4,7 @@ check_PROGRAMS += tests/vm/verbs_check
 tests_vm_verbs_check_SOURCES = tests/vm/verbs_check.c
 tests_vm_verbs_check_LDADD = $(RDMA_LIBS) -lpthread
 EXTRA_DIST += \
+	tests/vm/bench \
 	tests/vm/boot \
 	tests/vm/e2e \
 	tests/vm/guest \
