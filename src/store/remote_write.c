@@ -26,6 +26,7 @@
 #define SLOTS 16u
 #define SLOT_BYTES PT_WIRE_BODY_MAX
 #define RDMA_MIN ((uint64_t)64 << 10)           /* shorter writes are as quick by message */
+#define ASK_AGAIN ((uint64_t)4 << 20)           /* bytes that go by message before windows are asked for again */
 
 struct piece {
 	enum { NONE, OPEN, BUSY } state;
@@ -37,7 +38,7 @@ struct upload {
 	struct pt_remote *remote;
 	uint64_t id;                            /* at the daemon */
 	/* Under the stage's lock, where there is one. */
-	bool asked;                             /* for windows */
+	uint64_t by_message, ask_at;            /* bytes that went so; when to ask for windows, by that count */
 	uint64_t connection;                    /* of the session that they were given on */
 	struct piece pieces[PT_WIRE_PIECES_MAX];
 	uint32_t busy;
@@ -365,7 +366,7 @@ static int window_reply(struct pt_net_call *call, const Ptio__Wire__Reply *reply
 	return take_pieces(((struct pt_remote_op *)call)->ret_a, reply);
 }
 
-/* For an upload that asks for the first time. Without windows it goes by messages, which also say what is wrong. */
+/* For windows. Without them an upload goes by messages, which also say what is wrong. */
 static void ask(struct upload *u)
 {
 	Ptio__Wire__Request q = PTIO__WIRE__REQUEST__INIT;
@@ -391,18 +392,23 @@ static void ask(struct upload *u)
 	(void)pt_wait_finish(&w);
 }
 
+static struct piece *open_piece_locked(struct upload *u)
+{
+	for (uint32_t i = 0; i < PT_WIRE_PIECES_MAX; i++)
+		if (u->pieces[i].state == OPEN)
+			return &u->pieces[i];
+	return NULL;
+}
+
 /* A piece and a slot, when there are. 1: the upload has no pieces left, and none on their way. */
 static int take_locked(struct pt_remote_stage *st, struct upload *u, struct slot **ret_slot)
 {
-	struct piece *piece = NULL;
-	uint32_t i;
+	struct piece *piece;
 
 	for (;;) {
 		if (u->rc)
 			return pt_fail(-u->rc, "%s", u->sentence);
-		for (i = 0; i < PT_WIRE_PIECES_MAX && u->pieces[i].state != OPEN; i++)
-			;
-		piece = i < PT_WIRE_PIECES_MAX ? &u->pieces[i] : NULL;
+		piece = open_piece_locked(u);
 		if (!piece && !u->busy)
 			return 1;
 		if (piece && st->free)
@@ -415,7 +421,7 @@ static int take_locked(struct pt_remote_stage *st, struct upload *u, struct slot
 	piece->state = BUSY;
 	**ret_slot = (struct slot){ .put = { .addr = piece->addr, .len = piece->bytes, .key = piece->key, .connection = u->connection, .done = put_done,
 					     .buf = (*ret_slot)->bytes },
-				    .upload = u, .piece = i, .bytes = (*ret_slot)->bytes };
+				    .upload = u, .piece = (uint32_t)(piece - u->pieces), .bytes = (*ret_slot)->bytes };
 	return 0;
 }
 
@@ -423,20 +429,21 @@ static int take_locked(struct pt_remote_stage *st, struct upload *u, struct slot
 static int write_by_rdma(struct pt_remote_stage *st, struct upload *u, const uint8_t **buf, uint64_t *len, uint64_t *off)
 {
 	struct slot *s = NULL;
-	bool first, reg;
+	bool asks, reg;
 	int rc = 0;
 
 	pthread_mutex_lock(&st->lock);
 	if (u->rc)
 		rc = pt_fail(-u->rc, "%s", u->sentence);
-	first = rc == 0 && *len >= RDMA_MIN && !u->asked;
-	u->asked = u->asked || first;
-	reg = first && !st->registered;
+	asks = rc == 0 && *len >= RDMA_MIN && u->by_message >= u->ask_at && !u->busy && !open_piece_locked(u);
+	if (asks)
+		u->ask_at = u->by_message + ASK_AGAIN;
+	reg = asks && !st->registered;
 	st->registered = st->registered || reg;
 	pthread_mutex_unlock(&st->lock);
 	if (reg)
 		(void)pt_remote_rdma_register(st->remote->rdma, st->memory, SLOTS * SLOT_BYTES);
-	if (first)
+	if (asks)
 		ask(u);
 	while (rc == 0 && *len >= RDMA_MIN) {
 		pthread_mutex_lock(&st->lock);
@@ -453,6 +460,9 @@ static int write_by_rdma(struct pt_remote_stage *st, struct upload *u, const uin
 		*len -= s->put.len;
 		pt_remote_rdma_put(st->remote->rdma, &s->put);
 	}
+	pthread_mutex_lock(&st->lock);
+	u->by_message += rc < 0 ? 0 : *len;
+	pthread_mutex_unlock(&st->lock);
 	return rc < 0 ? rc : 0;
 }
 

@@ -501,6 +501,33 @@ START_TEST(without_memory_for_windows_and_with_more_than_the_arena_uploads_work)
 }
 END_TEST
 
+START_TEST(an_upload_that_found_no_memory_asks_again)
+{
+	static const char *const small[] = { "--arena", "4M", NULL };
+	uint8_t *bytes = malloc(8 * MIB), *got = malloc(8 * MIB);
+	struct pt_blob_ref ref[2] = { blob_new(PT_BLOB_PLAIN), blob_new(PT_BLOB_PLAIN) };
+	void *blob[2];
+
+	start("mem:32M", small);
+	pattern_fill(bytes, 8 * MIB, 3);
+	MUST_WORK(pt_data_create(&data, &ref[0], 8 * MIB, &blob[0]));
+	MUST_WORK(pt_data_write(&data, blob[0], bytes, 2 * MIB, 0));
+	MUST_WORK(pt_data_create(&data, &ref[1], 8 * MIB, &blob[1]));
+	MUST_WORK(pt_data_write(&data, blob[1], bytes, 4 * MIB, 0));
+	MUST_WORK(pt_data_seal(&data, blob[0], 2 * MIB));
+	ck_assert_uint_eq(status().bytes_written, 2 * MIB);
+	MUST_WORK(pt_data_write(&data, blob[1], bytes + 4 * MIB, 4 * MIB, 4 * MIB));
+	MUST_WORK(pt_data_seal(&data, blob[1], 8 * MIB));
+	ck_assert_uint_eq(status().bytes_written, 6 * MIB);
+	MUST_WORK(blob_get(&data, &ref[1], got, 8 * MIB, 0));
+	ck_assert(memcmp(bytes, got, 8 * MIB) == 0);
+	nothing_is_held();
+	stop();
+	free(bytes);
+	free(got);
+}
+END_TEST
+
 /* What a piece came to is known by the seal at the latest. */
 START_TEST(a_full_store_is_ENOSPC_and_takes_objects_again_when_some_are_gone)
 {
@@ -636,6 +663,7 @@ int main(void)
 	tcase_add_test(tcase, pieces_that_make_no_sense_are_refused);
 	tcase_add_test(tcase, the_memory_of_a_client_that_died_comes_back);
 	tcase_add_test(tcase, without_memory_for_windows_and_with_more_than_the_arena_uploads_work);
+	tcase_add_test(tcase, an_upload_that_found_no_memory_asks_again);
 	tcase_add_test(tcase, a_full_store_is_ENOSPC_and_takes_objects_again_when_some_are_gone);
 	tcase_add_test(tcase, an_upload_whose_writes_do_not_get_through_goes_on_by_messages);
 	tcase_add_test(tcase, ptio_takes_rdma_where_both_ends_have_a_device);
