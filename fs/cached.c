@@ -165,7 +165,7 @@ static uint64_t reader_cut(struct pt_fs_inode *i, uint64_t off, uint64_t max)
 	case PT_FS_SEALED:
 		return pt_fs_sealed_cut(i, off, max);
 	default:
-		return off + max;
+		return pt_fs_many_read_end(i, off, max);
 	}
 }
 

@@ -460,6 +460,7 @@ void pt_fs_many_drop(struct pt_fs_inode *inode);
 void pt_fs_many_stat(struct pt_fs_inode *inode, struct stat *st);
 int pt_fs_many_open(struct pt_fs *fs, struct pt_fs_inode *inode);       /* -ESTALE, or why it cannot be read */
 void pt_fs_many_release(struct pt_fs_inode *inode);
+uint64_t pt_fs_many_read_end(struct pt_fs_inode *inode, uint64_t off, uint64_t max);    /* as pt_many_read_end */
 int64_t pt_fs_many_read(struct pt_fs_inode *inode, void *buf, uint64_t len, uint64_t off);
 /* Somebody opens it for writing: a file of the axis directory takes its name. -ESTALE: look again. */
 int pt_fs_many_write(struct pt_fs *fs, const struct pt_fs_inode *inode, const struct fuse_ctx *ctx);

@@ -246,6 +246,11 @@ void pt_fs_many_release(struct pt_fs_inode *i)
 	pthread_mutex_unlock(&i->lock);
 }
 
+uint64_t pt_fs_many_read_end(struct pt_fs_inode *i, uint64_t off, uint64_t max)
+{
+	return pt_many_read_end(i->many->file, off, max);
+}
+
 int64_t pt_fs_many_read(struct pt_fs_inode *i, void *buf, uint64_t len, uint64_t off)
 {
 	/* The handle's pin keeps file alive and unchanged. */

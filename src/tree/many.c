@@ -494,6 +494,34 @@ static int view_get(struct pt_many *many, uint32_t index, struct pt_view **ret_v
 	return 0;
 }
 
+uint64_t pt_many_read_end(struct pt_many *many, uint64_t off, uint64_t max)
+{
+	uint64_t end = off + pt_size_min(max, off < many->served.size ? many->served.size - off : 0), from;
+	const struct pt_segment *seg;
+	const struct item *item;
+	struct pt_view *v;
+	uint32_t index;
+
+	if (end == many->served.size)
+		return end;
+	seg = &many->served.segments[pt_served_find(&many->served, end)];
+	if (seg->tensor < 0 || end == seg->off)
+		return end;
+	index = many->item_of ? many->item_of[seg->tensor] : (uint32_t)seg->tensor;
+	item = &many->items[index];
+	if (item->c && !item->c->tensors[item->tensor].whole)   /* read as a whole, whatever is asked for */
+		return end;
+	if (view_get(many, index, &v) < 0) {
+		pt_fail_clear();
+		return end;
+	}
+	from = off > seg->off ? off : seg->off;
+	end = seg->off + pt_view_cut(v, from - seg->off, end - from);
+	pt_view_unprepare(v);
+	pt_view_unref(v);
+	return end;
+}
+
 int64_t pt_many_read(struct pt_many *many, void *buf, uint64_t len, uint64_t off)
 {
 	struct pt_view *v;

@@ -39,6 +39,8 @@ uint64_t pt_many_stamp(const struct pt_many *many);
 /* Everything that the file is made of stays. -ESTALE: something has been replaced, make it again. Counted by the caller. */
 int pt_many_pin(struct pt_many *many);
 void pt_many_unpin(struct pt_many *many);
+/* Pinned. Where a read that begins at off had best end, as pt_view_cut. */
+uint64_t pt_many_read_end(struct pt_many *many, uint64_t off, uint64_t max);
 /* Pinned. Bytes read (short only at the end), or -errno. */
 int64_t pt_many_read(struct pt_many *many, void *buf, uint64_t len, uint64_t off);
 

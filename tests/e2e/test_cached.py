@@ -8,6 +8,7 @@ import time
 
 import numpy as np
 import pytest
+import safetensors.numpy
 
 from conftest import PTIO
 
@@ -238,3 +239,26 @@ def test_windows_end_with_the_chunks_of_each_shard(mounts):
         warm(kept / "w/full.npy")
         moved = metrics(kept)["ptio_store_read_bytes_moved_total"] - before["ptio_store_read_bytes_moved_total"]
         assert moved <= a.nbytes + (1 << 20), moved / a.nbytes
+
+
+def test_windows_end_with_the_chunks_of_each_tensor(mounts):
+    """The same of files of many tensors."""
+    mnt = mounts(options="serve=stream")
+    rng = np.random.default_rng(10)
+    arrays = {f"layers.{i}.mlp.{n}_proj.weight": rng.integers(0, 255, (1234, 5003), dtype=np.uint8) for i in range(2) for n in ("up", "down")}
+    mnt.key("m")
+    (mnt / "m/model.safetensors").write_bytes(safetensors.numpy.save(arrays))
+    for i in range(3):
+        save(mnt, f"k/w{i}", rng.integers(0, 255, (1111, 5003), dtype=np.uint8))
+    for name in ("m/tp=1of2/model.safetensors", "k/.all.safetensors"):
+        before = metrics(mnt)
+        with open(mnt / name, "rb", buffering=0) as f:
+            got = b"".join(iter(lambda: f.read(1 << 20), b""))
+        after = metrics(mnt)
+        for key, a in safetensors.numpy.load(got).items():
+            want = arrays[key] if name[0] == "m" else np.load(mnt / "k" / key / "full.npy")
+            assert a.tobytes() in (want.tobytes(), want[617:].tobytes(), np.ascontiguousarray(want[:, 2501:]).tobytes())
+        asked = after["ptio_store_read_bytes_asked_total"] - before["ptio_store_read_bytes_asked_total"]
+        moved = after["ptio_store_read_bytes_moved_total"] - before["ptio_store_read_bytes_moved_total"]
+        if json.loads((mnt / ".ptio/status.json").read_text())["direct_io"] and name[0] == "k":
+            assert moved <= asked + (3 << 20), moved / asked
