@@ -7,6 +7,7 @@ EXTRA_DIST += \
 	tests/vm/bench \
 	tests/vm/boot \
 	tests/vm/e2e \
+	tests/vm/faults.py \
 	tests/vm/guest \
 	tests/vm/job.py \
 	tests/vm/kernel \
