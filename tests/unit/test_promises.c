@@ -12,6 +12,7 @@
 #define READERS 4
 #define ELEMS 4096                      /* 64 x 64 */
 #define SECONDS 3
+#define STEPS_MAX 2000                  /* nothing is collected here, and the store in memory holds 64 MiB */
 
 static atomic_bool stop;
 static atomic_int bad, reads_done, steps_done;
@@ -97,7 +98,7 @@ static void *write_in_rounds(void *arg)
 		pthread_barrier_wait(&round_gate);
 		if (!rank && atomic_load(&steps_done) >= 0)
 			atomic_fetch_add(&steps_done, 1);
-		if (atomic_load(&stop) && rank == 0)
+		if ((atomic_load(&stop) || step == STEPS_MAX) && rank == 0)
 			atomic_store(&steps_done, -1);
 		pthread_barrier_wait(&round_gate);
 		if (atomic_load(&steps_done) < 0)
@@ -143,7 +144,7 @@ static void *write_freely(void *arg)
 	int rank = (int)(intptr_t)arg, step;
 	float *values = malloc(ELEMS * 4);
 
-	for (step = 1; !atomic_load(&stop); step++) {
+	for (step = 1; step <= STEPS_MAX && !atomic_load(&stop); step++) {
 		if (rank == 2 && step % 5 == 0)
 			nanosleep(&(struct timespec){ .tv_nsec = 20000000 }, NULL);
 		write_step(rank, step, values);
