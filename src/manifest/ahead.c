@@ -172,6 +172,11 @@ int pt_repo_ahead_begin(struct pt_repo *repo, const char *const *keys, size_t co
 		pt_repo_ahead_end(a);
 		return rc;
 	}
+	if (!a->meta) {
+		/* One is under way, or nothing is gained after all. */
+		pt_repo_ahead_end(a);
+		return 0;
+	}
 	*ret_ahead = a;
 	return 0;
 }

@@ -29,7 +29,7 @@ int pt_name_check(const char *name)
 	return 0;
 }
 
-int pt_node_get(struct pt_repo *repo, uint64_t id, struct pt_node *ret_node)
+static int node_get(struct pt_repo *repo, uint64_t id, struct pt_node *ret_node)
 {
 	struct pt_buf value = PT_BUF_INIT;
 	struct pt_node node;
@@ -65,6 +65,20 @@ int pt_node_get(struct pt_repo *repo, uint64_t id, struct pt_node *ret_node)
 	*ret_node = node;
 out:
 	pt_buf_done(&value);
+	return rc;
+}
+
+/* Record and times of a node are one question to a store that is away. */
+int pt_node_get(struct pt_repo *repo, uint64_t id, struct pt_node *ret_node)
+{
+	struct pt_repo_ahead *ahead;
+	int rc = pt_repo_ahead_begin(repo, NULL, 0, &ahead);
+
+	if (!rc && ahead)
+		rc = pt_node_prefetch(repo, &id, 1);
+	if (!rc)
+		rc = node_get(repo, id, ret_node);
+	pt_repo_ahead_end(ahead);
 	return rc;
 }
 

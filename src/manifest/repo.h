@@ -29,7 +29,7 @@ struct pt_store *pt_repo_store(struct pt_repo *repo);
 
 /* Reads ahead, in few round trips, what this thread is about to be told of many keys (nodes, revisions, pending sets); until it ends those are answered as they
  * were. End it before anything is pinned or changed, and before foreign code runs. A hint: keys may be of nothing, or no keys, or NULL. Without keys it begins empty, for
- * pt_node_prefetch and pt_repo_ahead_content. *ret is NULL where nothing is gained, which the others take. -EIO, -ENOMEM. manifest/ahead.c. */
+ * pt_node_prefetch and pt_repo_ahead_content. *ret is NULL where nothing is gained, or this thread has one, which the others take. -EIO, -ENOMEM. manifest/ahead.c. */
 #define PT_REPO_AHEAD_KEYS 256          /* do not give more at once */
 struct pt_repo_ahead;
 int pt_repo_ahead_begin(struct pt_repo *repo, const char *const *keys, size_t count, struct pt_repo_ahead **ret_ahead);

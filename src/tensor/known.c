@@ -91,7 +91,7 @@ static int take_pending(void *ctx, const struct pt_pending *p)
 	return 0;
 }
 
-int pt_known_load(struct pt_repo *repo, uint64_t node, struct pt_known *ret_known)
+static int load(struct pt_repo *repo, uint64_t node, struct pt_known *ret_known)
 {
 	struct pt_known k = { 0 };
 	struct loading l = { .known = &k };
@@ -109,6 +109,20 @@ int pt_known_load(struct pt_repo *repo, uint64_t node, struct pt_known *ret_know
 	}
 	*ret_known = k;
 	return 0;
+}
+
+/* Both are one question to a store that is away. */
+int pt_known_load(struct pt_repo *repo, uint64_t node, struct pt_known *ret_known)
+{
+	struct pt_repo_ahead *ahead;
+	int rc = pt_repo_ahead_begin(repo, NULL, 0, &ahead);
+
+	if (!rc)
+		rc = pt_repo_ahead_content(ahead, &node, 1);
+	if (!rc)
+		rc = load(repo, node, ret_known);
+	pt_repo_ahead_end(ahead);
+	return rc;
 }
 
 int pt_known_load_scope(struct pt_repo *repo, uint64_t node, const char *scope, struct pt_known *ret_known)

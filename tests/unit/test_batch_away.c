@@ -73,8 +73,12 @@ START_TEST(a_batch_of_100_describes_is_a_few_round_trips)
 	ck_assert_uint_le(many, 4);
 	ck_assert_uint_eq(few, many);
 	for (int i = 0; i < KEYS; i++) {
+		uint64_t before = calls();
+
 		ck_assert_int_eq(codes[i], 0);
 		MUST_WORK(ptio_describe(p, keys[i], NULL, &one));
+		/* By itself: the root, two for each of three components, and what is there. */
+		ck_assert_uint_le(calls() - before, 8);
 		MUST(memcmp(&one, &d[i], sizeof(one)) == 0);
 		MUST(d[i].complete && d[i].shape[0] == (uint64_t)i % 60 + 1);
 	}
