@@ -85,7 +85,7 @@ static void learn_version(struct pt_meta *m, const struct pt_meta_mark *mark)
 	pt_wait_init(&w);
 	m->ops->watch(m->h, 0, 0, &highest, &w.done);
 	if (pt_wait_finish(&w) == 0 && mark_holds(m, mark))
-		pt_meta_cache_advance(m->cache, mark, highest, NULL, 0, 0);
+		pt_meta_cache_advance(m->cache, mark, highest, false);
 }
 
 static int get_from_engine(struct pt_meta *m, const struct pt_meta_key *key, struct pt_buf *ret_value, uint64_t *ret_version)
@@ -140,7 +140,7 @@ int pt_meta_get(struct pt_meta *m, const void *key, size_t key_len, struct pt_bu
 		if (rc < 0)
 			return rc;
 		if (marked && (ret_value || !version) && mark_holds(m, &mark)) {
-			pt_meta_cache_add(m->cache, &mark, false, key, key_len, version ? ret_value->data : NULL, version ? ret_value->len : 0, version);
+			pt_meta_cache_keep(m->cache, m, &mark, false, key, key_len, version ? ret_value->data : NULL, version ? ret_value->len : 0, version);
 			learn_version(m, &mark);
 		}
 	}
@@ -164,7 +164,7 @@ static int prefetched(void *ctx, size_t at, const void *value, size_t value_len,
 }
 
 struct keep {
-	struct pt_meta_cache *cache;
+	struct pt_meta *m;
 	const struct pt_meta_mark *mark;
 };
 
@@ -172,7 +172,7 @@ static int keep_one(void *ctx, const void *key, size_t key_len, const void *valu
 {
 	const struct keep *k = ctx;
 
-	pt_meta_cache_add(k->cache, k->mark, false, key, key_len, value, value_len, version);
+	pt_meta_cache_keep(k->m->cache, k->m, k->mark, false, key, key_len, value, value_len, version);
 	return 0;
 }
 
@@ -180,7 +180,7 @@ static int keep_one(void *ctx, const void *key, size_t key_len, const void *valu
 static int prefetch(struct pt_meta *m, const struct pt_meta_mark *mark, const struct pt_meta_key *keys, size_t n)
 {
 	struct prefetch p = { .keys = keys };
-	struct keep k = { m->cache, mark };
+	struct keep k = { m, mark };
 	struct pt_wait w;
 	int rc;
 
@@ -296,7 +296,7 @@ int pt_meta_scan_prefix(struct pt_meta *m, const void *prefix, size_t prefix_len
 	}
 	rc = scan_prefix(m, prefix, prefix_len, 0, keep_row, &k);
 	if (rc == 0 && !k.broken && !pt_buf_failed(&k.rows) && mark_holds(m, &mark))
-		pt_meta_cache_add(m->cache, &mark, true, prefix, prefix_len, k.rows.data, k.rows.len, 0);
+		pt_meta_cache_keep(m->cache, m, &mark, true, prefix, prefix_len, k.rows.data, k.rows.len, 0);
 	pt_buf_done(&k.rows);
 	return rc;
 }
@@ -396,12 +396,13 @@ static void cache_after(struct pt_meta *m, const struct pt_meta_op *ops, size_t 
 	uint64_t highest = 0;
 	struct pt_wait w;
 
+	pt_meta_cache_committed(m->cache, ops, count, committed);
 	if (!m->ops->mark(m->h, &mark))
 		return;
 	pt_wait_init(&w);
 	m->ops->watch(m->h, 0, 0, &highest, &w.done);
 	if (pt_wait_finish(&w) == 0 && mark_holds(m, &mark))
-		pt_meta_cache_advance(m->cache, &mark, highest, ops, count, committed);
+		pt_meta_cache_advance(m->cache, &mark, highest, true);
 }
 
 static int commit(struct pt_meta *m, bool lazy, const struct pt_meta_op *ops, size_t count, uint64_t *ret_version)
@@ -414,13 +415,17 @@ static int commit(struct pt_meta *m, bool lazy, const struct pt_meta_op *ops, si
 		rc = check_batch(ops, count);
 	if (rc < 0)
 		return rc;
+	if (m->cache)
+		pt_meta_cache_begin(m->cache);
 	pt_wait_init(&w);
 	(lazy && m->ops->commit_lazy ? m->ops->commit_lazy : m->ops->commit)(m->h, ops, count, &version, &w.done);
 	rc = pt_wait_finish(&w);
+	if (rc == 0 && m->cache)
+		cache_after(m, ops, count, version);
+	if (m->cache)
+		pt_meta_cache_end(m->cache);
 	if (rc < 0)
 		return rc;
-	if (m->cache)
-		cache_after(m, ops, count, version);
 	if (ret_version)
 		*ret_version = version;
 	return 0;
@@ -456,7 +461,7 @@ int pt_meta_version(struct pt_meta *m, uint64_t *ret_version)
 		if (rc < 0)
 			return rc;
 		if (marked && mark_holds(m, &mark))
-			pt_meta_cache_advance(m->cache, &mark, version, NULL, 0, 0);
+			pt_meta_cache_advance(m->cache, &mark, version, false);
 	}
 	*ret_version = version;
 	return 0;

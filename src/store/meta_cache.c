@@ -1,7 +1,8 @@
 /* store/meta_cache.c - see meta_cache.h. A hash table with a list from the most to the least recently used.
  *
  * Invariants: 1. an entry whose epoch is the cache's was read at the cache's mark; others are dead, and go when they are met or are oldest; 2. bytes is the sum of
- * cost() over linked entries, at most limit; 3. refs counts the link and what callers hold. */
+ * cost() over linked entries, at most limit; 3. refs counts the link and what callers hold; 4. what a commit of this process changed has been dropped before its version
+ * is in own[], and nothing older can be added after that (pt_meta_cache_keep). */
 #include "store/meta_cache.h"
 
 #include <pthread.h>
@@ -13,6 +14,7 @@
 #include "base/hash.h"
 
 #define BUCKETS_FIRST 256
+#define OWN_MAX 64
 
 struct pt_meta_cache {
 	pthread_mutex_t lock;           /* all below, and the links of entries */
@@ -24,6 +26,10 @@ struct pt_meta_cache {
 	size_t bucket_count, entry_count;
 	struct pt_meta_cached *newest, *oldest;
 	uint64_t prefixes;              /* bit n: scans of a prefix of n bytes have been kept */
+	uint32_t committing;            /* commits of this process under way */
+	uint64_t own_run;               /* all versions above `highest` up to this one are of this process's own */
+	uint32_t own_count;
+	uint64_t own[OWN_MAX];          /* and these, beyond */
 };
 
 int pt_meta_cache_create(uint64_t limit, struct pt_meta_cache **ret_cache)
@@ -167,24 +173,30 @@ static void grow_locked(struct pt_meta_cache *c)
 	c->bucket_count = count;
 }
 
-void pt_meta_cache_add(struct pt_meta_cache *c, const struct pt_meta_mark *mark, bool scan, const void *key, size_t key_len, const void *value,
-		       size_t value_len, uint64_t version)
+static struct pt_meta_cached *entry_make(bool scan, const void *key, size_t key_len, const void *value, size_t value_len, uint64_t version)
 {
-	struct pt_meta_cached *e, *old;
+	struct pt_meta_cached *e;
 
 	if (value_len > PT_META_CACHE_ENTRY || !key_len || (scan && key_len >= PT_META_CACHE_PREFIX))
-		return;
+		return NULL;
 	e = pt_malloc(sizeof(*e) + key_len + value_len);
 	if (!e)
-		return;
+		return NULL;
 	*e = (struct pt_meta_cached){ .hash = hash_of(scan, key, key_len), .refs = 1, .version = version, .key_len = (uint32_t)key_len,
 				      .value_len = (uint32_t)value_len, .scan = scan };
 	memcpy(e->bytes, key, key_len);
 	if (value_len)
 		memcpy(e->bytes + key_len, value, value_len);
-	pthread_mutex_lock(&c->lock);
+	return e;
+}
+
+/* Takes over the entry. */
+static void add_locked(struct pt_meta_cache *c, const struct pt_meta_mark *mark, struct pt_meta_cached *e)
+{
+	struct pt_meta_cached *old;
+
 	begin_locked(c, mark);
-	old = find_locked(c, e->hash, scan, key, key_len);
+	old = find_locked(c, e->hash, e->scan, e->bytes, e->key_len);
 	if (old)
 		drop_locked(c, old);
 	while (c->oldest && c->bytes + cost(e) > c->limit)
@@ -196,9 +208,39 @@ void pt_meta_cache_add(struct pt_meta_cache *c, const struct pt_meta_mark *mark,
 	age_link(c, e);
 	c->bytes += cost(e);
 	c->entry_count++;
-	if (scan)
-		c->prefixes |= (uint64_t)1 << key_len;
+	if (e->scan)
+		c->prefixes |= (uint64_t)1 << e->key_len;
+}
+
+void pt_meta_cache_add(struct pt_meta_cache *c, const struct pt_meta_mark *mark, bool scan, const void *key, size_t key_len, const void *value,
+		       size_t value_len, uint64_t version)
+{
+	struct pt_meta_cached *e = entry_make(scan, key, key_len, value, value_len, version);
+
+	if (!e)
+		return;
+	pthread_mutex_lock(&c->lock);
+	add_locked(c, mark, e);
 	pthread_mutex_unlock(&c->lock);
+}
+
+void pt_meta_cache_keep(struct pt_meta_cache *c, const struct pt_meta *m, const struct pt_meta_mark *mark, bool scan, const void *key, size_t key_len,
+			const void *value, size_t value_len, uint64_t version)
+{
+	struct pt_meta_cached *e = entry_make(scan, key, key_len, value, value_len, version);
+	struct pt_meta_mark now;
+	bool kept;
+
+	if (!e)
+		return;
+	pthread_mutex_lock(&c->lock);
+	/* Another mark while a commit of our own is under way: it will say how much of what is here stays. */
+	kept = m->ops->mark(m->h, &now) && same(&now, mark) && (same(&c->mark, mark) || !c->committing);
+	if (kept)
+		add_locked(c, mark, e);
+	pthread_mutex_unlock(&c->lock);
+	if (!kept)
+		pt_meta_cached_unref(e);
 }
 
 uint64_t pt_meta_cache_highest(struct pt_meta_cache *c, const struct pt_meta_mark *mark)
@@ -233,20 +275,76 @@ static void forget_ops_locked(struct pt_meta_cache *c, const struct pt_meta_op *
 	}
 }
 
-void pt_meta_cache_advance(struct pt_meta_cache *c, const struct pt_meta_mark *mark, uint64_t highest, const struct pt_meta_op *ops, size_t count,
-			   uint64_t committed)
+/* Lengthens the run, and drops what it covers. */
+static void own_gather_locked(struct pt_meta_cache *c)
 {
-	pthread_mutex_lock(&c->lock);
-	if (!same(&c->mark, mark)) {
-		/* The store went from the highest version that is known to the one just committed, and that was us. */
-		if (count && c->highest && c->highest + 1 == committed && highest == committed) {
-			forget_ops_locked(c, ops, count);
-			c->mark = *mark;
+	uint32_t i = 0;
+
+	while (i < c->own_count) {
+		if (c->own[i] > c->own_run + 1) {
+			i++;
+			continue;
+		}
+		if (c->own[i] == c->own_run + 1) {
+			c->own_run++;
+			c->own[i] = c->own[--c->own_count];
+			i = 0;
 		} else {
-			begin_locked(c, mark);
+			c->own[i] = c->own[--c->own_count];
 		}
 	}
+}
+
+void pt_meta_cache_begin(struct pt_meta_cache *c)
+{
+	pthread_mutex_lock(&c->lock);
+	c->committing++;
+	pthread_mutex_unlock(&c->lock);
+}
+
+void pt_meta_cache_committed(struct pt_meta_cache *c, const struct pt_meta_op *ops, size_t count, uint64_t version)
+{
+	bool changes = false;
+	size_t i;
+
+	for (i = 0; i < count && !changes; i++)
+		changes = ops[i].kind != PT_META_COMPARE;
+	if (!changes)
+		return;                 /* the version is whoever's was last */
+	pthread_mutex_lock(&c->lock);
+	forget_ops_locked(c, ops, count);
+	if (c->own_count < OWN_MAX)
+		c->own[c->own_count++] = version;
+	own_gather_locked(c);
+	pthread_mutex_unlock(&c->lock);
+}
+
+void pt_meta_cache_end(struct pt_meta_cache *c)
+{
+	pthread_mutex_lock(&c->lock);
+	c->committing--;
+	pthread_mutex_unlock(&c->lock);
+}
+
+static void highest_locked(struct pt_meta_cache *c, uint64_t highest)
+{
 	c->highest = highest;
+	if (c->own_run < highest)
+		c->own_run = highest;
+	own_gather_locked(c);
+}
+
+void pt_meta_cache_advance(struct pt_meta_cache *c, const struct pt_meta_mark *mark, uint64_t highest, bool committing)
+{
+	pthread_mutex_lock(&c->lock);
+	if (!same(&c->mark, mark) && c->highest && c->highest <= highest && highest <= c->own_run) {
+		c->mark = *mark;
+		highest_locked(c, highest);
+	} else if (same(&c->mark, mark) || c->committing <= committing) {
+		begin_locked(c, mark);
+		highest_locked(c, highest);
+	}
+	/* Else others of our own may be done in the index and not have said so yet: the last of them decides. */
 	pthread_mutex_unlock(&c->lock);
 }
 

@@ -40,12 +40,18 @@ void pt_meta_cached_unref(struct pt_meta_cached *c);
 /* Keeps what was read while the mark was the same before and after. Prefixes are shorter than PT_META_CACHE_PREFIX. Without memory nothing is kept. */
 void pt_meta_cache_add(struct pt_meta_cache *cache, const struct pt_meta_mark *mark, bool scan, const void *key, size_t key_len, const void *value,
 		       size_t value_len, uint64_t version);
+/* The same, if the mark is that of the engine at this moment: so whoever commits afterwards finds it, and drops it if it has to. */
+void pt_meta_cache_keep(struct pt_meta_cache *cache, const struct pt_meta *m, const struct pt_meta_mark *mark, bool scan, const void *key, size_t key_len,
+			const void *value, size_t value_len, uint64_t version);
 /* The highest version at that mark; 0: not known. */
 uint64_t pt_meta_cache_highest(struct pt_meta_cache *cache, const struct pt_meta_mark *mark);
-/* `highest` was read while the mark was the same before and after. ops: what this process has just committed as version `committed`, or count 0. If it is
- * the only batch since what the cache holds, the rest stays. */
-void pt_meta_cache_advance(struct pt_meta_cache *cache, const struct pt_meta_mark *mark, uint64_t highest, const struct pt_meta_op *ops, size_t count,
-			   uint64_t committed);
+/* `highest` was read while the mark was the same before and after. What the cache holds stays if every version since then is of this process's own commits. committing: between
+ * pt_meta_cache_committed and _end. */
+void pt_meta_cache_advance(struct pt_meta_cache *cache, const struct pt_meta_mark *mark, uint64_t highest, bool committing);
+/* Around a commit of this process: begin; when it has worked, what it changes is dropped (version: that it got); end, whether it worked or not. */
+void pt_meta_cache_begin(struct pt_meta_cache *cache);
+void pt_meta_cache_committed(struct pt_meta_cache *cache, const struct pt_meta_op *ops, size_t count, uint64_t version);
+void pt_meta_cache_end(struct pt_meta_cache *cache);
 
 /* Packing rows of a scan, and playing them. */
 void pt_meta_rows_add(struct pt_buf *rows, const void *key, size_t key_len, const void *value, size_t value_len, uint64_t version);

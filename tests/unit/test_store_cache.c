@@ -225,6 +225,46 @@ START_TEST(readers_never_see_less_than_what_has_been_committed)
 }
 END_TEST
 
+static void *write_own(void *arg)
+{
+	for (uint64_t n = 1; n <= 20; n++) {            /* three threads: fewer than the cache can remember */
+		number_put(&mine, arg, n);
+		MUST(number_of(&mine, arg) == n);
+		MUST(number_of(&mine, "fixed") == 5);
+	}
+	return NULL;
+}
+
+START_TEST(commits_of_ones_own_threads_keep_what_none_of_them_changes)
+{
+	pthread_t thread[3];
+	uint64_t before, n;
+	char key[16];
+
+	open_both();
+	number_put(&mine, "fixed", 5);
+	for (n = 0; n < 50; n++) {
+		snprintf(key, sizeof(key), "q%d", (int)n);
+		MUST(number_of(&mine, key) == 0);
+	}
+	pthread_create(&thread[0], NULL, write_own, "a");
+	pthread_create(&thread[1], NULL, write_own, "b");
+	pthread_create(&thread[2], NULL, write_own, "c");
+	for (int i = 0; i < 3; i++)
+		pthread_join(thread[i], NULL);
+	before = queries();
+	for (n = 0; n < 50; n++) {
+		snprintf(key, sizeof(key), "q%d", (int)n);
+		MUST(number_of(&mine, key) == 0);
+	}
+	ck_assert_uint_eq(queries(), before);
+	number_put(&other, "q7", 1);
+	number_put(&mine, "a", 1);
+	MUST(number_of(&mine, "q7") == 1);
+	close_both();
+}
+END_TEST
+
 static void commit_and_die(void *ctx, int fd)
 {
 	struct pt_meta m;
@@ -316,6 +356,7 @@ int main(void)
 	tcase_add_test(tcase, a_commit_elsewhere_shows_at_once);
 	tcase_add_test(tcase, a_commit_of_ones_own_drops_only_what_it_changes);
 	tcase_add_test(tcase, random_commits_of_two_are_seen_by_a_cached_reader_as_by_another);
+	tcase_add_test(tcase, commits_of_ones_own_threads_keep_what_none_of_them_changes);
 	tcase_add_loop_test(tcase, readers_never_see_less_than_what_has_been_committed, 0, 2);
 	tcase_add_test(tcase, the_commit_of_a_process_that_died_shows);
 	tcase_add_test(tcase, memory_is_bounded_and_the_least_recently_used_goes);
