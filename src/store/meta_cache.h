@@ -8,7 +8,7 @@
 
 #include "store/meta.h"
 
-#define PT_META_CACHE_BYTES ((uint64_t)64 << 20)        /* of keys, values and what holds them */
+#define PT_META_CACHE_BYTES ((uint64_t)96 << 20)        /* of keys, values and what holds them */
 #define PT_META_CACHE_ENTRY (16u << 10)                 /* longer values and scans are not kept */
 #define PT_META_CACHE_PREFIX 64
 
