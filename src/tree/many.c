@@ -74,24 +74,31 @@ static int add(struct pt_many *many, const char *name, const struct pt_many_cut 
 	return 0;
 }
 
-int pt_many_add_tensor(struct pt_many *many, const char *name, struct pt_container *c, uint32_t tensor, const struct pt_many_cut *cut)
+int pt_many_add_container(struct pt_many *many, struct pt_container *c)
 {
 	struct pt_container **more;
-	struct item *item;
 	uint32_t i;
-	int rc;
 
 	/* Tensors come file by file. */
-	for (i = many->container_count; i > 0 && many->containers[i - 1] != c; i--)
-		;
-	if (!i) {
-		more = pt_reallocarray(many->containers, (size_t)many->container_count + 1, sizeof(*more));
-		if (!more)
-			return pt_fail_nomem();
-		many->containers = more;
-		more[many->container_count++] = pt_container_ref(c);
-	}
-	rc = add(many, name, cut, &item);
+	for (i = many->container_count; i > 0; i--)
+		if (many->containers[i - 1] == c)
+			return 0;
+	more = pt_reallocarray(many->containers, (size_t)many->container_count + 1, sizeof(*more));
+	if (!more)
+		return pt_fail_nomem();
+	many->containers = more;
+	more[many->container_count++] = pt_container_ref(c);
+	return 0;
+}
+
+int pt_many_add_tensor(struct pt_many *many, const char *name, struct pt_container *c, uint32_t tensor, const struct pt_many_cut *cut)
+{
+	struct item *item;
+	int rc;
+
+	rc = pt_many_add_container(many, c);
+	if (!rc)
+		rc = add(many, name, cut, &item);
 	if (rc < 0)
 		return rc;
 	item->c = pt_container_ref(c);

@@ -22,6 +22,8 @@ int pt_many_create(struct pt_repo *repo, enum pt_format format, struct pt_many *
 /* One of the two; both copy the name and take a reference. The cut is inside the shape. */
 int pt_many_add_tensor(struct pt_many *many, const char *name, struct pt_container *c, uint32_t tensor, const struct pt_many_cut *cut);
 int pt_many_add_revision(struct pt_many *many, const char *name, struct pt_manifest *m, const struct pt_many_cut *cut);
+/* A container that the file is made after: it is pinned with the rest, so that the file is made again when it has been replaced. Takes a reference. */
+int pt_many_add_container(struct pt_many *many, struct pt_container *c);
 bool pt_many_has(const struct pt_many *many, const char *name);         /* walks: for few names, or before they are many */
 uint32_t pt_many_count(const struct pt_many *many);
 /* Makes the header. bare: a pt file of one tensor, not of a dict. tp: of obj files, the axis that cut (or NULL). -EOPNOTSUPP, -EFBIG as pt_serve. */

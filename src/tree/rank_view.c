@@ -174,8 +174,10 @@ static int bundle_view(struct pt_repo *repo, struct pt_model_dir *dir, struct pt
 	struct pt_node node;
 	const char *name;
 	uint32_t i;
-	int rc = 0;
+	int rc;
 
+	/* What it says of the file's shape is true of the revisions that came with it. */
+	rc = pt_many_add_container(many, c);
 	for (i = 0; i < c->tensor_count && !rc; i++) {
 		name = c->names + c->tensors[i].name;
 		rc = pt_node_lookup(repo, dir->node, name, &node);

@@ -286,6 +286,7 @@ def held(mnt):
     return sum(seen.values())
 
 
+@pytest.mark.nosan
 @pytest.mark.parametrize("fmt", ["pt", "safetensors"])
 def test_only_a_ranks_slice_is_kept_while_its_file_comes(mnt, scratch, fmt):
     d = mnt.key("policy")

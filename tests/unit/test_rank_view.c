@@ -1,4 +1,4 @@
-/* Claims of views for a rank: each allocation on the way to one, to an .all file, and to a stored state dict may fail, and is told; nothing shows of what was not
+/* Claims of views for a rank: a file is of one state of everything that it is made of; each allocation on the way to one, to an .all file, and to a stored state dict may fail, and is told; nothing shows of what was not
  * published. */
 #include "manifest_help.h"
 #include "pt_support.h"
@@ -132,6 +132,42 @@ START_TEST(each_allocation_of_a_state_dict_that_is_written_may_fail)
 }
 END_TEST
 
+START_TEST(a_file_made_after_a_bundle_that_was_replaced_is_stale)
+{
+	size_t len;
+	uint8_t *data = data_load("tied.pt", &len);
+	struct pt_upload_options attrs = { .mode = 0644 };
+	struct pt_request req = { .target = PT_TARGET_FULL };
+	struct pt_shard_writer *w;
+	struct pt_container *c;
+	struct pt_many *many;
+	struct pt_node n;
+
+	for (int round = 0; round < 2; round++) {
+		check_ok(pt_shard_writer_create(models, repo, PT_NODE_ROOT, &req, "sd.pt", &attrs, &w));
+		check_ok(pt_shard_writer_feed(w, data, len));
+		check_ok(pt_shard_writer_publish(w));
+		pt_shard_writer_free(w);
+		if (round)
+			break;
+		check_ok(pt_node_lookup(repo, PT_NODE_ROOT, "sd.pt", &n));
+		check_ok(pt_models_container(models, &n, &c));
+		pt_node_done(&n);
+		check_ok(pt_rank_view(models, repo, PT_NODE_ROOT, c, &req, &many));
+		check_ok(pt_many_pin(many));
+		pt_many_unpin(many);
+		pt_many_free(many);
+		check_ok(pt_node_unlink(repo, PT_NODE_ROOT, "sd.pt"));
+	}
+	/* All its tensors are there, but they came with another. */
+	check_ok(pt_rank_view(models, repo, PT_NODE_ROOT, c, &req, &many));
+	check_err(pt_many_pin(many), ESTALE);
+	pt_many_free(many);
+	pt_container_unref(c);
+	free(data);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("tree: rank views");
@@ -143,6 +179,7 @@ int main(void)
 	tcase_set_timeout(t, 300);
 	tcase_add_test(t, each_allocation_of_a_view_may_fail);
 	tcase_add_test(t, each_allocation_of_a_state_dict_that_is_written_may_fail);
+	tcase_add_test(t, a_file_made_after_a_bundle_that_was_replaced_is_stale);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_ENV);
