@@ -1,9 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Claim: daemon and mount use the RDMA device, port and GID that their options name, over IPv4 and IPv6, whichever address they talk TCP by; and refuse, with a
-# sentence that says what there is, names of which there is no such thing. Run by tests/vm/suite.
+# sentence that says what there is, names of which there is no such thing. Run by tests/vm/suite. Usage: tests/vm/test_names.sh mount|daemon, whose options.
 set -uo pipefail
 : "${PTIO_BUILD:?}" "${PTIO_PYTHON:?}"
+part=${1:?usage: tests/vm/test_names.sh mount|daemon}
 work=$(mktemp -d)
 daemon= passed=0 failed=0
 export PTIO_SECRET_FILE=$work/secret
@@ -73,42 +74,44 @@ four=$(gid rxe1 0000:0000:0000:0000:0000:ffff:0a4d:0002) six=$(gid rxe1 fd77:000
 six0=$(gid rxe0 fd77:0000:0000:0000:0000:0000:0000:0001)
 echo "rxe1's GIDs: $four is 10.77.0.2, $six is fd77::2; rxe0's $six0 is fd77::1"
 
-check "a daemon at one device's address" start 10.77.0.1
-check "serves by that" has '(rdma, rxe0 port 1)' "$work/log"
-check "a mount by the other device" reads ptio://10.77.0.1:7846 rdma_device=rxe1 '"device":"rxe1","port":1'
-check "by its port and GID" reads rdma://10.77.0.1:7846 rdma_device=rxe1,rdma_port=1,rdma_gid=$four "\"device\":\"rxe1\",\"port\":1,\"gid\":$four"
-check "by the daemon's own device" reads rdma://10.77.0.1:7846 rdma_device=rxe0 '"device":"rxe0"'
-export PTIO_RDMA_DEVICE=rxe1
-check "by the environment" reads rdma://10.77.0.1:7846 '' '"device":"rxe1"'
-unset PTIO_RDMA_DEVICE
+if [ "$part" = mount ]; then
+	check "a daemon at one device's address" start 10.77.0.1
+	check "serves by that" has '(rdma, rxe0 port 1)' "$work/log"
+	check "a mount by the other device" reads ptio://10.77.0.1:7846 rdma_device=rxe1 '"device":"rxe1","port":1'
+	check "by its port and GID" reads rdma://10.77.0.1:7846 rdma_device=rxe1,rdma_port=1,rdma_gid=$four "\"device\":\"rxe1\",\"port\":1,\"gid\":$four"
+	check "by the daemon's own device" reads rdma://10.77.0.1:7846 rdma_device=rxe0 '"device":"rxe0"'
+	export PTIO_RDMA_DEVICE=rxe1
+	check "by the environment" reads rdma://10.77.0.1:7846 '' '"device":"rxe1"'
+	unset PTIO_RDMA_DEVICE
 
-mount=("$PTIO_BUILD/fs/ptiofs" ptio://10.77.0.1:7846 "$work/mnt" -f -o)
-check "a mount refuses a device that is not there" refused 'no RDMA device "rxe7" here; there are rxe' "${mount[@]}" rdma_device=rxe7
-check "and a port" refused 'rxe1 has 1 port, so no port 2' "${mount[@]}" rdma_device=rxe1,rdma_port=2
-check "and a GID" refused 'rxe1 has no GID 77' "${mount[@]}" rdma_device=rxe1,rdma_gid=77
-check "and a GID of another kind than the daemon's address" refused 'IPv4' "${mount[@]}" rdma_device=rxe1,rdma_gid=$six
-check "and a port without a device" refused 'name the device, too' "${mount[@]}" rdma_port=1
-check "and what is no number" refused 'not "one"' "${mount[@]}" rdma_device=rxe1,rdma_port=one
+	mount=("$PTIO_BUILD/fs/ptiofs" ptio://10.77.0.1:7846 "$work/mnt" -f -o)
+	check "a mount refuses a device that is not there" refused 'no RDMA device "rxe7" here; there are rxe' "${mount[@]}" rdma_device=rxe7
+	check "and a port" refused 'rxe1 has 1 port, so no port 2' "${mount[@]}" rdma_device=rxe1,rdma_port=2
+	check "and a GID" refused 'rxe1 has no GID 77' "${mount[@]}" rdma_device=rxe1,rdma_gid=77
+	check "and a GID of another kind than the daemon's address" refused 'IPv4' "${mount[@]}" rdma_device=rxe1,rdma_gid=$six
+	check "and a port without a device" refused 'name the device, too' "${mount[@]}" rdma_port=1
+	check "and what is no number" refused 'not "one"' "${mount[@]}" rdma_device=rxe1,rdma_port=one
+else
+	check "a daemon told its device, away from where it listens" start 127.0.0.1 --rdma-device rxe1
+	check "serves by that" has 'listening on 10.77.0.2:7846 (rdma, rxe1 port 1)' "$work/log"
+	check "a mount by TCP on loopback and RDMA on the cable" reads rdma://127.0.0.1:7846 rdma_device=rxe0 '"device":"rxe0"'
+	printf 'rdma-device = rxe0\nrdma-port = 1\nrdma-gid = %s\n' "$six0" >"$work/config"
+	check "a daemon told device, port and GID by its configuration" start 127.0.0.1 --config "$work/config"
+	check "serves by that" has 'listening on [fd77::1]:7846 (rdma, rxe0 port 1)' "$work/log"
+	check "a mount by IPv4 for TCP and IPv6 for RDMA" reads rdma://127.0.0.1:7846 rdma_device=rxe1,rdma_gid=$six "\"device\":\"rxe1\",\"port\":1,\"gid\":$six"
 
-check "a daemon told its device, away from where it listens" start 127.0.0.1 --rdma-device rxe1
-check "serves by that" has 'listening on 10.77.0.2:7846 (rdma, rxe1 port 1)' "$work/log"
-check "a mount by TCP on loopback and RDMA on the cable" reads rdma://127.0.0.1:7846 rdma_device=rxe0 '"device":"rxe0"'
-printf 'rdma-device = rxe0\nrdma-port = 1\nrdma-gid = %s\n' "$six0" >"$work/config"
-check "a daemon told device, port and GID by its configuration" start 127.0.0.1 --config "$work/config"
-check "serves by that" has 'listening on [fd77::1]:7846 (rdma, rxe0 port 1)' "$work/log"
-check "a mount by IPv4 for TCP and IPv6 for RDMA" reads rdma://127.0.0.1:7846 rdma_device=rxe1,rdma_gid=$six "\"device\":\"rxe1\",\"port\":1,\"gid\":$six"
+	check "a daemon on IPv6" start '[fd77::1]'
+	check "serves by that" has 'listening on [fd77::1]:7846 (rdma, rxe0 port 1)' "$work/log"
+	check "a mount on IPv6 by the other device" reads 'rdma://[fd77::1]:7846' rdma_device=rxe1 "\"device\":\"rxe1\",\"port\":1,\"gid\":$six"
+	export PTIO_RDMA_BIND=fd77::2
+	check "or by its address" reads 'rdma://[fd77::1]:7846' '' '"device":"rxe1"'
+	stop
 
-check "a daemon on IPv6" start '[fd77::1]'
-check "serves by that" has 'listening on [fd77::1]:7846 (rdma, rxe0 port 1)' "$work/log"
-check "a mount on IPv6 by the other device" reads 'rdma://[fd77::1]:7846' rdma_device=rxe1 "\"device\":\"rxe1\",\"port\":1,\"gid\":$six"
-export PTIO_RDMA_BIND=fd77::2
-check "or by its address" reads 'rdma://[fd77::1]:7846' '' '"device":"rxe1"'
-stop
-
-serve=("$PTIO_BUILD/tools/ptiod/ptiod" mem:1M --listen 127.0.0.1:0 --secret-file "$work/secret")
-check "a daemon refuses a device that is not there" refused 'no RDMA device "mlx5_0" here; there are rxe' "${serve[@]}" --rdma-device mlx5_0
-check "and a port" refused 'rxe0 has 1 port' "${serve[@]}" --rdma-device rxe0 --rdma-port 3
-check "and a GID" refused 'rxe0 has no GID 50' "${serve[@]}" --rdma-device rxe0 --rdma-gid 50
-check "and a device together with rdma=no" refused 'rdma is no' "${serve[@]}" --rdma-device rxe0 --rdma no
+	serve=("$PTIO_BUILD/tools/ptiod/ptiod" mem:1M --listen 127.0.0.1:0 --secret-file "$work/secret")
+	check "a daemon refuses a device that is not there" refused 'no RDMA device "mlx5_0" here; there are rxe' "${serve[@]}" --rdma-device mlx5_0
+	check "and a port" refused 'rxe0 has 1 port' "${serve[@]}" --rdma-device rxe0 --rdma-port 3
+	check "and a GID" refused 'rxe0 has no GID 50' "${serve[@]}" --rdma-device rxe0 --rdma-gid 50
+	check "and a device together with rdma=no" refused 'rdma is no' "${serve[@]}" --rdma-device rxe0 --rdma no
+fi
 echo "$passed passed, $failed failed"
 [ $failed = 0 ]
