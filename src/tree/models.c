@@ -283,45 +283,6 @@ static int aliases_make(struct pt_model_dir *d)
 	return 0;
 }
 
-static int dir_build(struct pt_models *m, struct scan *s, struct pt_model_dir **ret_dir)
-{
-	struct pt_model_dir *d = pt_calloc(1, sizeof(*d));
-	uint32_t i;
-	int rc = 0;
-
-	if (!d)
-		return pt_fail_nomem();
-	d->refs = 1;
-	d->node = s->parent;
-	d->signature = pt_hash64(s->sign.data, s->sign.len);
-	d->files = pt_calloc(s->count ? s->count : 1, sizeof(*d->files));
-	if (!d->files)
-		rc = pt_fail_nomem();
-	for (i = 0; !rc && i < s->count; i++) {
-		struct pt_model_file *f = &d->files[i];
-
-		rc = pt_models_container(m, &s->nodes[i], &f->c);
-		if (rc < 0)
-			break;
-		d->file_count++;
-		f->node = s->nodes[i].id;
-		f->name = pt_strdup(s->nodes[i].name);
-		if (!f->name)
-			rc = pt_fail_nomem();
-	}
-	if (!rc && s->plan.id)
-		rc = plan_load(m, &s->plan, d);
-	if (!rc)
-		rc = aliases_make(d);
-	if (rc < 0) {
-		pt_model_dir_unref(d);
-		return rc;
-	}
-	*ret_dir = d;
-	return 0;
-}
-
-/* seen or signature: NULL. */
 static struct pt_model_dir *dir_known(struct pt_models *m, uint64_t node, const uint64_t *seen, const uint64_t *signature)
 {
 	struct pt_model_dir *d;
@@ -338,6 +299,68 @@ static struct pt_model_dir *dir_known(struct pt_models *m, uint64_t node, const 
 	return NULL;
 }
 
+/* The file as the index before had it, if it is still the same one. Both are walked in the order of names; *at moves along. */
+static struct pt_container *still_same(const struct pt_model_dir *before, uint32_t *at, const struct pt_node *node)
+{
+	const struct pt_model_file *f;
+	int order;
+
+	for (; before && *at < before->file_count; (*at)++) {
+		f = &before->files[*at];
+		order = strcmp(f->name, node->name);
+		if (order > 0)
+			break;
+		if (order == 0 && f->node == node->id && pt_id_compare(&f->c->blob.id, &node->blob.id) == 0)
+			return pt_container_ref(f->c);
+	}
+	return NULL;
+}
+
+static int dir_build(struct pt_models *m, struct scan *s, struct pt_model_dir **ret_dir)
+{
+	struct pt_model_dir *d = pt_calloc(1, sizeof(*d)), *before;
+	uint32_t i, at = 0;
+	int rc = 0;
+
+	if (!d)
+		return pt_fail_nomem();
+	d->refs = 1;
+	d->node = s->parent;
+	d->signature = pt_hash64(s->sign.data, s->sign.len);
+	d->files = pt_calloc(s->count ? s->count : 1, sizeof(*d->files));
+	if (!d->files)
+		rc = pt_fail_nomem();
+	pthread_mutex_lock(&m->lock);
+	before = dir_known(m, s->parent, NULL, NULL);
+	pthread_mutex_unlock(&m->lock);
+	for (i = 0; !rc && i < s->count; i++) {
+		struct pt_model_file *f = &d->files[i];
+
+		f->c = still_same(before, &at, &s->nodes[i]);
+		if (!f->c)
+			rc = pt_models_container(m, &s->nodes[i], &f->c);
+		if (rc < 0)
+			break;
+		d->file_count++;
+		f->node = s->nodes[i].id;
+		f->name = pt_strdup(s->nodes[i].name);
+		if (!f->name)
+			rc = pt_fail_nomem();
+	}
+	pt_model_dir_unref(before);
+	if (!rc && s->plan.id)
+		rc = plan_load(m, &s->plan, d);
+	if (!rc)
+		rc = aliases_make(d);
+	if (rc < 0) {
+		pt_model_dir_unref(d);
+		return rc;
+	}
+	*ret_dir = d;
+	return 0;
+}
+
+/* seen or signature: NULL. */
 static void dir_remember(struct pt_models *m, struct pt_model_dir *d, uint64_t seen)
 {
 	struct pt_model_dir *drop = NULL;
