@@ -225,6 +225,31 @@ START_TEST(readers_never_see_less_than_what_has_been_committed)
 }
 END_TEST
 
+START_TEST(records_read_ahead_together_are_those_of_the_index)
+{
+	struct pt_meta_key keys[] = { { "a", 1 }, { "absent", 6 }, { "b", 1 }, { "a", 1 } };
+	uint64_t before;
+
+	open_both();
+	number_put(&other, "a", 1);
+	number_put(&other, "b", 2);
+	before = queries();
+	MUST_WORK(pt_meta_prefetch(&mine, keys, 4));
+	ck_assert_uint_eq(queries(), before + 1);
+	MUST(number_of(&mine, "a") == 1 && number_of(&mine, "b") == 2 && number_of(&mine, "absent") == 0);
+	MUST_WORK(pt_meta_prefetch(&mine, keys, 4));
+	ck_assert_uint_eq(queries(), before + 1);
+	number_put(&other, "b", 3);
+	MUST(number_of(&mine, "b") == 3);
+	number_put(&other, "absent", 4);
+	MUST_WORK(pt_meta_prefetch(&mine, keys, 3));
+	MUST(number_of(&mine, "absent") == 4 && number_of(&mine, "b") == 3);
+	keys[0].len = 0;
+	MUST_FAIL(EINVAL, pt_meta_prefetch(&mine, keys, 1));
+	close_both();
+}
+END_TEST
+
 static void *write_own(void *arg)
 {
 	for (uint64_t n = 1; n <= 20; n++) {            /* three threads: fewer than the cache can remember */
@@ -356,6 +381,7 @@ int main(void)
 	tcase_add_test(tcase, a_commit_elsewhere_shows_at_once);
 	tcase_add_test(tcase, a_commit_of_ones_own_drops_only_what_it_changes);
 	tcase_add_test(tcase, random_commits_of_two_are_seen_by_a_cached_reader_as_by_another);
+	tcase_add_test(tcase, records_read_ahead_together_are_those_of_the_index);
 	tcase_add_test(tcase, commits_of_ones_own_threads_keep_what_none_of_them_changes);
 	tcase_add_loop_test(tcase, readers_never_see_less_than_what_has_been_committed, 0, 2);
 	tcase_add_test(tcase, the_commit_of_a_process_that_died_shows);
