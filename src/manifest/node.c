@@ -123,12 +123,20 @@ int pt_entry_get(struct pt_repo *repo, uint64_t parent, const char *name, struct
 
 int pt_node_lookup(struct pt_repo *repo, uint64_t parent, const char *name, struct pt_node *ret_node)
 {
+	uint64_t version, missed = 0;
 	struct pt_entry entry;
-	uint64_t version;
 	int rc;
 
-	rc = pt_entry_get(repo, parent, name, &entry, &version);
-	return rc < 0 ? rc : pt_node_get(repo, entry.id, ret_node);
+	/* A file renamed onto the name between the two reads takes the node of the first away: the name is there all the time. */
+	for (;;) {
+		rc = pt_entry_get(repo, parent, name, &entry, &version);
+		if (rc < 0)
+			return rc;
+		rc = pt_node_get(repo, entry.id, ret_node);
+		if (rc != -ENOENT || version == missed)
+			return rc;
+		missed = version;
+	}
 }
 
 void pt_node_changed(struct pt_batch *b, uint64_t node, struct pt_buf *value)

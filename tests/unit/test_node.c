@@ -1,4 +1,6 @@
 /* Nodes: names, keys, attributes, rename, listing and walking, and many processes in one directory. */
+#include <pthread.h>
+
 #include "manifest_help.h"
 
 static char dir[256];
@@ -44,6 +46,46 @@ static bool there(uint64_t parent, const char *name)
 	pt_node_done(&node);
 	return true;
 }
+
+#define REPLACED 60
+
+static void *replace_all(void *ctx)
+{
+	char name[16];
+	int i;
+
+	for (i = 0; i < REPLACED; i++) {
+		snprintf(name, sizeof(name), "new.%d", i);
+		check_ok(pt_node_rename(repo, PT_NODE_ROOT, name, PT_NODE_ROOT, "f", false, false));
+		usleep(2000);
+	}
+	__atomic_store_n((bool *)ctx, true, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+START_TEST(a_file_that_is_replaced_meanwhile_is_always_there)
+{
+	struct pt_repo *slow = help_open(dir, "meta.get:delay_ms=1", NULL);
+	struct pt_node node;
+	pthread_t thread;
+	bool done = false;
+	char name[16];
+	int i;
+
+	make(PT_NODE_ROOT, "f", PT_NODE_FILE);
+	for (i = 0; i < REPLACED; i++) {
+		snprintf(name, sizeof(name), "new.%d", i);
+		make(PT_NODE_ROOT, name, PT_NODE_FILE);
+	}
+	ck_assert_int_eq(pthread_create(&thread, NULL, replace_all, &done), 0);
+	while (!__atomic_load_n(&done, __ATOMIC_ACQUIRE)) {
+		check_ok(pt_node_lookup(slow, PT_NODE_ROOT, "f", &node));
+		pt_node_done(&node);
+	}
+	pthread_join(thread, NULL);
+	pt_repo_close(slow);
+}
+END_TEST
 
 START_TEST(create_look_up_and_remove)
 {
@@ -625,6 +667,7 @@ int main(void)
 	tcase_add_checked_fixture(c, setup, teardown);
 	tcase_set_timeout(c, 60);
 	tcase_add_test(c, create_look_up_and_remove);
+	tcase_add_test(c, a_file_that_is_replaced_meanwhile_is_always_there);
 	tcase_add_test(c, unlink_of_one_file_leaves_another_that_has_its_name_now);
 	tcase_add_test(c, directory_of_a_tensor_is_not_empty);
 	tcase_add_test(c, update_writes_attributes_once_and_entries_move_the_time);
