@@ -1,0 +1,250 @@
+/* store/sqlite_record.c - see sqlite_record.h. Every record that is read is checked against its hash. */
+#include "store/sqlite_record.h"
+
+#include <errno.h>
+
+#include "base/error.h"
+
+static int fail_damaged(const void *key, size_t len)
+{
+	struct pt_buf name = PT_BUF_INIT;
+	int rc;
+
+	for (size_t i = 0; i < len && i < 64; i++) {
+		uint8_t b = ((const uint8_t *)key)[i];
+
+		if (b >= 0x20 && b < 0x7f && b != '%')
+			pt_buf_append(&name, &b, 1);
+		else
+			pt_buf_printf(&name, "%%%02X", b);
+	}
+	pt_buf_append_u8(&name, 0);
+	rc = pt_fail(EIO, "index record \"%s\" is damaged; run ptio fsck", pt_buf_failed(&name) ? "?" : (char *)name.data);
+	pt_buf_done(&name);
+	return rc;
+}
+
+/* NULL is what SQLite gives for an empty blob. */
+static const void *column_blob(sqlite3_stmt *stmt, int column, size_t *ret_len)
+{
+	const void *data = sqlite3_column_blob(stmt, column);
+
+	*ret_len = (size_t)sqlite3_column_bytes(stmt, column);
+	return data ? data : "";
+}
+
+static int bind_blob(struct pt_sqlite_conn *c, sqlite3_stmt *stmt, int param, const void *data, size_t len)
+{
+	int rc = sqlite3_bind_blob64(stmt, param, len ? data : "", len, SQLITE_STATIC);
+
+	return rc == SQLITE_OK ? 0 : pt_sqlite_conn_fail(c, rc);
+}
+
+int pt_sqlite_highest(struct pt_sqlite_conn *c, uint64_t *ret_version)
+{
+	sqlite3_stmt *stmt;
+	int rc = pt_sqlite_conn_stmt(c, PT_SQLITE_HIGHEST, &stmt);
+
+	if (rc == 0)
+		rc = pt_sqlite_conn_step(c, stmt);
+	if (rc == 0)
+		return pt_fail(EIO, "the index %s has lost its version number; run ptio fsck", c->name);
+	if (rc < 0)
+		return rc;
+	*ret_version = (uint64_t)sqlite3_column_int64(stmt, 0);
+	sqlite3_reset(stmt);
+	return 0;
+}
+
+int pt_sqlite_get(struct pt_sqlite_conn *c, const struct pt_meta_key *key, struct pt_buf *ret_value, uint64_t *ret_version)
+{
+	struct pt_buf copy = PT_BUF_INIT;
+	sqlite3_stmt *stmt;
+	uint64_t version;
+	const void *value;
+	size_t len;
+	int rc = pt_sqlite_conn_stmt(c, PT_SQLITE_GET, &stmt);
+
+	if (rc == 0)
+		rc = bind_blob(c, stmt, 1, key->data, key->len);
+	if (rc == 0)
+		rc = pt_sqlite_conn_step(c, stmt);
+	if (rc < 0)
+		return rc;
+	if (rc == 0) {
+		*ret_version = 0;
+		return 0;
+	}
+	value = column_blob(stmt, 0, &len);
+	version = (uint64_t)sqlite3_column_int64(stmt, 1);
+	rc = 0;
+	if (version == 0 ||
+	    pt_sqlite_record_hash(key->data, key->len, version, value, len) != (uint64_t)sqlite3_column_int64(stmt, 2)) {
+		rc = fail_damaged(key->data, key->len);
+	} else if (ret_value) {
+		pt_buf_append(&copy, value, len);
+		if (pt_buf_failed(&copy)) {
+			rc = pt_fail_nomem();
+			pt_buf_done(&copy);
+		} else {
+			pt_buf_done(ret_value);
+			*ret_value = copy;
+		}
+	}
+	sqlite3_reset(stmt);
+	if (rc == 0)
+		*ret_version = version;
+	return rc;
+}
+
+int pt_sqlite_get_many(struct pt_sqlite_conn *c, const struct pt_meta_key *keys, size_t count, pt_meta_many_fn *fn, void *ctx)
+{
+	struct pt_buf value = PT_BUF_INIT;
+	uint64_t version;
+	size_t i;
+	int rc = 0;
+
+	for (i = 0; i < count && rc == 0; i++) {
+		rc = pt_sqlite_get(c, &keys[i], &value, &version);
+		if (rc == 0)
+			rc = fn(ctx, i, version ? value.data : NULL, version ? value.len : 0, version);
+	}
+	pt_buf_done(&value);
+	return rc;
+}
+
+int pt_sqlite_scan(struct pt_sqlite_conn *c, const struct pt_meta_key *start, const struct pt_meta_key *end, uint64_t limit,
+		   pt_meta_scan_fn *fn, void *ctx)
+{
+	sqlite3_stmt *stmt;
+	int rc = pt_sqlite_conn_stmt(c, end->len ? PT_SQLITE_SCAN_TO : PT_SQLITE_SCAN, &stmt);
+
+	if (rc < 0)
+		return rc;
+	rc = bind_blob(c, stmt, 1, start->data, start->len);
+	if (rc == 0 && sqlite3_bind_int64(stmt, 2, limit && limit < INT64_MAX ? (int64_t)limit : -1) != SQLITE_OK)
+		rc = pt_sqlite_conn_fail(c, sqlite3_extended_errcode(c->db));
+	if (rc == 0 && end->len)
+		rc = bind_blob(c, stmt, 3, end->data, end->len);
+	while (rc == 0 && (rc = pt_sqlite_conn_step(c, stmt)) > 0) {
+		uint64_t version = (uint64_t)sqlite3_column_int64(stmt, 2);
+		size_t key_len, value_len;
+		const void *key = column_blob(stmt, 0, &key_len);
+		const void *value = column_blob(stmt, 1, &value_len);
+
+		if (version == 0 ||
+		    pt_sqlite_record_hash(key, key_len, version, value, value_len) != (uint64_t)sqlite3_column_int64(stmt, 3))
+			rc = fail_damaged(key, key_len);
+		else
+			rc = fn(ctx, key, key_len, value, value_len, version);
+		if (rc > 0)
+			break;
+	}
+	sqlite3_reset(stmt);
+	return rc < 0 ? rc : 0;
+}
+
+static int compare_op(struct pt_sqlite_conn *c, const struct pt_meta_op *op)
+{
+	sqlite3_stmt *stmt;
+	uint64_t version = 0;
+	int rc = pt_sqlite_conn_stmt(c, PT_SQLITE_GET_VERSION, &stmt);
+
+	if (rc == 0)
+		rc = bind_blob(c, stmt, 1, op->key.data, op->key.len);
+	if (rc == 0)
+		rc = pt_sqlite_conn_step(c, stmt);
+	if (rc < 0)
+		return rc;
+	if (rc > 0)
+		version = (uint64_t)sqlite3_column_int64(stmt, 0);
+	sqlite3_reset(stmt);
+	if (version != op->version)
+		return pt_fail(EAGAIN, "an index record changed meanwhile; read it again and retry");
+	return 0;
+}
+
+static int write_op(struct pt_sqlite_conn *c, const struct pt_meta_op *op, uint64_t version)
+{
+	bool put = op->kind == PT_META_PUT;
+	sqlite3_stmt *stmt;
+	int rc = pt_sqlite_conn_stmt(c, put ? PT_SQLITE_PUT : PT_SQLITE_DELETE, &stmt);
+
+	if (rc < 0)
+		return rc;
+	rc = bind_blob(c, stmt, 1, op->key.data, op->key.len);
+	if (rc == 0 && put) {
+		uint64_t hash = pt_sqlite_record_hash(op->key.data, op->key.len, version, op->value, op->value_len);
+
+		rc = bind_blob(c, stmt, 2, op->value, op->value_len);
+		if (rc == 0 && (sqlite3_bind_int64(stmt, 3, (int64_t)version) != SQLITE_OK ||
+				sqlite3_bind_int64(stmt, 4, (int64_t)hash) != SQLITE_OK))
+			rc = pt_sqlite_conn_fail(c, sqlite3_extended_errcode(c->db));
+	}
+	if (rc == 0)
+		rc = pt_sqlite_conn_step(c, stmt);
+	sqlite3_clear_bindings(stmt);
+	return rc;
+}
+
+/* Inside a write transaction. */
+static int apply(struct pt_sqlite_conn *c, const struct pt_meta_op *ops, size_t count, uint64_t *ret_version)
+{
+	bool changes = count == 0;      /* sync */
+	sqlite3_stmt *stmt;
+	uint64_t version;
+	int rc;
+
+	for (size_t i = 0; i < count; i++) {
+		if (ops[i].kind != PT_META_COMPARE) {
+			changes = true;
+			continue;
+		}
+		rc = compare_op(c, &ops[i]);
+		if (rc < 0)
+			return rc;
+	}
+	rc = pt_sqlite_highest(c, &version);
+	if (rc < 0)
+		return rc;
+	if (changes) {
+		version++;
+		rc = pt_sqlite_conn_stmt(c, PT_SQLITE_SET_HIGHEST, &stmt);
+		if (rc == 0 && sqlite3_bind_int64(stmt, 1, (int64_t)version) != SQLITE_OK)
+			rc = pt_sqlite_conn_fail(c, sqlite3_extended_errcode(c->db));
+		if (rc == 0)
+			rc = pt_sqlite_conn_step(c, stmt);
+	}
+	for (size_t i = 0; rc == 0 && i < count; i++)
+		if (ops[i].kind != PT_META_COMPARE)
+			rc = write_op(c, &ops[i], version);
+	if (rc == 0)
+		*ret_version = version;
+	return rc;
+}
+
+void pt_sqlite_roll_back(struct pt_sqlite_conn *c)
+{
+	sqlite3_stmt *stmt;
+
+	/* Some failures have rolled back already. The sentence of the failure stays, so no checked step here. */
+	if (sqlite3_get_autocommit(c->db))
+		return;
+	if (pt_sqlite_conn_stmt(c, PT_SQLITE_ROLLBACK, &stmt) == 0) {
+		sqlite3_step(stmt);
+		sqlite3_reset(stmt);
+	}
+}
+
+int pt_sqlite_commit(struct pt_sqlite_conn *c, const struct pt_meta_op *ops, size_t count, uint64_t *ret_version)
+{
+	int rc = pt_sqlite_conn_run(c, PT_SQLITE_BEGIN);
+
+	if (rc == 0)
+		rc = apply(c, ops, count, ret_version);
+	if (rc == 0)
+		rc = pt_sqlite_conn_run(c, PT_SQLITE_COMMIT);
+	if (rc < 0)
+		pt_sqlite_roll_back(c);
+	return rc;
+}
