@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -96,13 +97,14 @@ static int directory_empty(const char *path, bool *ret_empty)
 static int mountpoint_check(struct pt_fs_options *o)
 {
 	char version[PATH_MAX];
+	struct statvfs space;
 	struct stat st;
 	char *absolute;
 	bool empty;
 	int rc, try;
 
-	/* A mount that is just ending is not connected for a moment. */
-	for (try = 0; (rc = stat(o->mountpoint, &st)) < 0 && errno == ENOTCONN && try < 10; try++)
+	/* A mount that is just ending is not connected for a moment. The kernel may answer stat by itself, never statvfs. */
+	for (try = 0; ((rc = stat(o->mountpoint, &st)) < 0 || (rc = statvfs(o->mountpoint, &space)) < 0) && errno == ENOTCONN && try < 10; try++)
 		usleep(100000);
 	if (rc < 0) {
 		if (errno == ENOTCONN || errno == ECONNABORTED)
