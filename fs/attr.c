@@ -232,12 +232,13 @@ void pt_fs_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set
 	struct pt_fs_inode *i = pt_fs_origin(pt_fs_inode(fs, ino));
 	double timeout;
 	struct stat st;
-	int rc = 0;
+	int rc;
 
 	(void)fi;
 	pt_fail_clear();
 	atomic_fetch_add(&fs->counters.ops[PT_FS_OP_SETATTR], 1);
-	if (to_set & FUSE_SET_ATTR_SIZE && i->kind != PT_FS_VIEW && i->kind != PT_FS_SEALED)
+	rc = pt_fs_where_check_itself(fs, i, fuse_req_ctx(req)->pid);
+	if (rc == 0 && to_set & FUSE_SET_ATTR_SIZE && i->kind != PT_FS_VIEW && i->kind != PT_FS_SEALED)
 		rc = setattr_size(fs, i, (uint64_t)attr->st_size);
 	if (rc == 0) {
 		switch (i->kind) {

@@ -3,7 +3,10 @@
  * mkdir(2) and open(2) with O_EXCL of something that a look-up has found fail in the kernel before anybody is asked. But axis directories and those of files' tensors exist
  * to stat and to path walks, and views that are computed, or wait for other parts, are found though nothing is stored under their names; cp -r,
  * copytree and tar make all that they copy. So a look-up on behalf of such a call finds nothing where nothing is listed (docs/PATHS.md "Listing"), and the
- * MKDIR or CREATE that follows succeeds. Where /proc does not tell (another pid namespace, no right to trace), such calls say EEXIST. */
+ * MKDIR or CREATE that follows succeeds. Where /proc does not tell (another pid namespace, no right to trace), such calls say EEXIST.
+ *
+ * A path may lead to a directory that is not there any more (where.c), a descriptor never does. What changes attributes by descriptor the kernel does not try
+ * again after ESTALE; where /proc does not tell, such a call fails once. */
 #include "fs.h"
 
 #include <fcntl.h>
@@ -126,4 +129,18 @@ bool pt_fs_caller_excludes(pid_t tid)
 		return (c.arg[1] & want) == want;
 #endif
 	return c.number == SYS_openat && (c.arg[2] & want) == want;
+}
+
+bool pt_fs_caller_has_open(pid_t tid)
+{
+	struct call c = call_of(tid);
+
+	switch (c.number) {
+	case SYS_fchmod: case SYS_fchown: case SYS_fsetxattr: case SYS_fremovexattr: case SYS_fgetxattr: case SYS_flistxattr:
+		return true;
+	case SYS_utimensat:
+		return c.arg[1] == 0;
+	default:
+		return false;
+	}
 }

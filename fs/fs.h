@@ -235,6 +235,8 @@ void pt_fs_caller_made_dir(struct pt_fs *fs, pid_t tid);
 bool pt_fs_caller_makes_dir(struct pt_fs *fs, pid_t tid, const char *name);
 /* The thread is inside open(2) with O_CREAT and O_EXCL. */
 bool pt_fs_caller_excludes(pid_t tid);
+/* The thread is inside a call about attributes that takes a descriptor and no path, as fchmod(2). */
+bool pt_fs_caller_has_open(pid_t tid);
 
 /* ---- lookup.c ---- */
 void pt_fs_lookup(fuse_req_t req, fuse_ino_t parent, const char *name);
@@ -285,6 +287,8 @@ void pt_fs_where_free(struct pt_fs *fs);                                /* when 
 void pt_fs_where_done(struct pt_fs_inode *dir);
 /* At the beginning of what is done in a directory. -ESTALE: the kernel came there by a path that leads elsewhere now. name: that is looked up, else NULL. */
 int pt_fs_where_check(struct pt_fs *fs, struct pt_fs_inode *dir, const char *name, pid_t tid);
+/* The same before an inode's own attributes are changed, or extended ones read; any inode. By descriptor a thread changes what it has open, wherever that is. */
+int pt_fs_where_check_itself(struct pt_fs *fs, struct pt_fs_inode *inode, pid_t tid);
 /* The kernel is about to be told an entry of the directory. */
 void pt_fs_where_entry(struct pt_fs_inode *dir, const char *name);
 /* Before the kernel is told that the entry `name` (decoded) of parent is this directory. False: do not let it keep that. */

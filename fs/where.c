@@ -1,7 +1,7 @@
 /* fs/where.c - directories that the kernel finds by itself for a while (entry_timeout): where it believes they are, and telling it that they changed.
  *
  * For that long a path walk enters such a directory without asking, and stat of it is answered by the kernel. Nothing else may be stale: whoever goes on, to a name
- * in the directory or to list it, comes by here, and where the directory is not any more where the kernel was told, because another mount moved, removed or replaced it or one
+ * in the directory, to list it, or to its attributes to change them, comes by here, and where the directory is not any more where the kernel was told, because another mount moved, removed or replaced it or one
  * above it, the answer is ESTALE and the kernel walks the path again, asking for each component. A thread that has it as working directory, or open, comes
  * back with the same directory, and goes on then. What this mount changes itself is told to the kernel before the call that changes it returns, by
  * a thread of its own. */
@@ -177,11 +177,19 @@ int pt_fs_where_check(struct pt_fs *fs, struct pt_fs_inode *dir, const char *nam
 	rc = chain_is_right(fs, dir, marked ? &mark : NULL);
 	if (rc == 1 && marked)
 		chain_found_right(fs, dir, &mark);
-	pt_fail_clear();
+	if (rc >= 0)
+		pt_fail_clear();
 	if (rc || pt_fs_intent_again(fs, tid, miss(dir), !name || !(atomic_load(&dir->entries) & name_bit(name))))
 		return rc < 0 ? rc : 0;
 	atomic_fetch_add(&fs->counters.stale_dirs, 1);
 	return -ESTALE;
+}
+
+int pt_fs_where_check_itself(struct pt_fs *fs, struct pt_fs_inode *inode, pid_t tid)
+{
+	int rc = pt_fs_where_check(fs, inode, NULL, tid);
+
+	return rc == -ESTALE && pt_fs_caller_has_open(tid) ? 0 : rc;
 }
 
 /* ---- telling the kernel ---- */

@@ -204,7 +204,9 @@ void pt_fs_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t siz
 		fuse_reply_err(req, strncmp(name, "system.", 7) == 0 ? EOPNOTSUPP : ENODATA);
 		return;
 	}
-	rc = strcmp(name, PREFIX "cached") == 0 ? value_cached(fs, pt_fs_origin(pt_fs_inode(fs, ino)), &value) : -ENODATA;
+	rc = pt_fs_where_check_itself(fs, i, fuse_req_ctx(req)->pid);
+	if (rc == 0)
+		rc = strcmp(name, PREFIX "cached") == 0 ? value_cached(fs, pt_fs_origin(pt_fs_inode(fs, ino)), &value) : -ENODATA;
 	if (rc == -ENODATA && strncmp(name, PREFIX, strlen(PREFIX)) == 0 && tells(i))
 		rc = value_told(fs, i, name + strlen(PREFIX), &value);
 	if (rc == -ENODATA)             /* also hints for what is still to be written */
@@ -236,9 +238,15 @@ void pt_fs_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
 	struct pt_node n;
 	uint32_t x;
 	size_t t;
+	int rc;
 
 	pt_fail_clear();
 	atomic_fetch_add(&fs->counters.ops[PT_FS_OP_XATTR], 1);
+	rc = pt_fs_where_check_itself(fs, i, fuse_req_ctx(req)->pid);
+	if (rc < 0) {
+		pt_fs_fail(req, rc, i, NULL, "listxattr");
+		return;
+	}
 	for (t = 0; t < TOLD && tells(i); t++) {
 		pt_buf_reset(&value);
 		if (value_told(fs, i, told[t], &value) == 0) {
@@ -350,14 +358,15 @@ void pt_fs_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char
 {
 	struct pt_fs *fs = pt_fs_of(req);
 	struct pt_fs_inode *i = pt_fs_owner(pt_fs_inode(fs, ino));
-	int rc = -EOPNOTSUPP;
+	int rc;
 
 	pt_fail_clear();
 	atomic_fetch_add(&fs->counters.ops[PT_FS_OP_XATTR], 1);
-	if (strncmp(name, PREFIX, strlen(PREFIX)) == 0 && tells(i))
+	rc = pt_fs_where_check_itself(fs, i, fuse_req_ctx(req)->pid);
+	if (rc == 0 && strncmp(name, PREFIX, strlen(PREFIX)) == 0 && tells(i))
 		rc = told_set(fs, i, name, value, size, flags);
-	else if (strncmp(name, "user.", 5) == 0 && has_node_xattrs(i))
-		rc = node_xattr_set(fs, i, name, value, size, flags);
+	else if (rc == 0)
+		rc = strncmp(name, "user.", 5) == 0 && has_node_xattrs(i) ? node_xattr_set(fs, i, name, value, size, flags) : -EOPNOTSUPP;
 	if (rc < 0)
 		pt_fs_fail(req, rc, i, NULL, "setxattr");
 	else
@@ -368,12 +377,13 @@ void pt_fs_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name)
 {
 	struct pt_fs *fs = pt_fs_of(req);
 	struct pt_fs_inode *i = pt_fs_owner(pt_fs_inode(fs, ino));
-	int rc = -ENODATA;
+	int rc;
 
 	pt_fail_clear();
 	atomic_fetch_add(&fs->counters.ops[PT_FS_OP_XATTR], 1);
-	if (has_node_xattrs(i))
-		rc = node_xattr_set(fs, i, name, NULL, 0, XATTR_REPLACE);
+	rc = pt_fs_where_check_itself(fs, i, fuse_req_ctx(req)->pid);
+	if (rc == 0)
+		rc = has_node_xattrs(i) ? node_xattr_set(fs, i, name, NULL, 0, XATTR_REPLACE) : -ENODATA;
 	if (rc < 0)
 		pt_fs_fail(req, rc, i, NULL, "removexattr");
 	else

@@ -265,6 +265,59 @@ def test_a_directory_that_another_mount_replaces_is_entered_where_it_is_now(moun
     assert metrics(one)["ptio_fs_stale_directories_total"] > 0
 
 
+def test_attributes_are_changed_of_the_directory_that_is_there_now(mounts):
+    one, two = mounts("one", options="entry_timeout=3600"), mounts("two", options="entry_timeout=0")
+
+    def state(p):
+        s = os.stat(p)
+        return s.st_mode & 0o777, s.st_mtime_ns, {n: os.getxattr(p, n) for n in os.listxattr(p) if n.startswith("user.")}
+
+    changes = (lambda p: os.chmod(p, 0o700), lambda p: os.utime(p, ns=(5, 5)), lambda p: os.setxattr(p, "user.ptio.dtype", b"int8"),
+               lambda p: os.setxattr(p, "user.more", b"y"), lambda p: os.removexattr(p, "user.one"))
+    for n, change in enumerate(changes):
+        a, b = f"d{n}/a", f"d{n}/b"
+        os.makedirs(two / a)
+        os.setxattr(two / a, "user.one", b"old")
+        os.stat(one / a)
+        os.rename(two / a, two / b)
+        os.mkdir(two / a)
+        os.setxattr(two / a, "user.one", b"new")
+        there, moved = state(two / a), state(two / b)
+        change(one / a)
+        after = state(two / a)
+        assert state(two / b) == moved and after != there, n
+        # And what is there no more is not changed.
+        os.stat(one / a)
+        os.rename(two / a, two / f"d{n}/c")
+        with pytest.raises(FileNotFoundError):
+            change(one / a)
+        assert state(two / f"d{n}/c") == after, n
+    os.makedirs(two / "x/a")
+    os.setxattr(two / "x/a", "user.one", b"old")
+    os.stat(one / "x/a")
+    os.rename(two / "x/a", two / "x/b")
+    os.mkdir(two / "x/a")
+    os.setxattr(two / "x/a", "user.two", b"new")
+    assert os.getxattr(one / "x/a", "user.two") == b"new"
+    assert "user.one" not in os.listxattr(one / "x/a")
+
+
+def test_attributes_of_an_open_directory_that_another_mount_moved_are_changed(mounts):
+    one, two = mounts("one", options="entry_timeout=3600"), mounts("two", options="entry_timeout=0")
+    calls = (lambda fd: os.fchmod(fd, 0o710), lambda fd: os.utime(fd, ns=(7, 7)), lambda fd: os.setxattr(fd, "user.x", b"1"),
+             lambda fd: os.getxattr(fd, "user.x"), lambda fd: os.fchown(fd, os.getuid(), os.getgid()), lambda fd: os.removexattr(fd, "user.x"))
+    os.mkdir(one / "k0")
+    fd = os.open(one / "k0", os.O_RDONLY)
+    for n, call in enumerate(calls):
+        os.stat(one / f"k{n}")
+        os.rename(two / f"k{n}", two / f"k{n + 1}")
+        os.mkdir(two / f"k{n}")
+        call(fd)
+    os.close(fd)
+    last = os.stat(two / f"k{len(calls)}")
+    assert last.st_mode & 0o777 == 0o710 and last.st_mtime_ns == 7
+
+
 def test_a_working_directory_that_another_mount_moved_goes_on_working(mounts):
     one, two = mounts("one", options="entry_timeout=3600"), mounts("two")
     one.key("k/below")
