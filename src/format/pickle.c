@@ -9,7 +9,6 @@
 
 #define FEED_STEP ((size_t)64 << 10)    /* bytes taken at a time: what follows the pickle is not copied in bulk */
 #define STACK_MAX ((size_t)2 << 20)     /* values */
-#define LINE_MAX_BYTES 256              /* of a module or global name */
 #define MEMO_SLACK 1024
 
 enum {
@@ -310,10 +309,10 @@ static int pkl_length(const struct pt_pickle *p, uint64_t *ret_len, size_t *ret_
 	case OP_GLOBAL:
 		len = 1;
 		for (int line = 0; line < 2; line++) {
-			size_t left = have - len < LINE_MAX_BYTES ? have - len : LINE_MAX_BYTES;
+			size_t left = have - len < PT_PICKLE_LINE_MAX ? have - len : PT_PICKLE_LINE_MAX;
 			const uint8_t *nl = memchr(op + len, '\n', left);
 
-			if (!nl && left == LINE_MAX_BYTES)
+			if (!nl && left == PT_PICKLE_LINE_MAX)
 				return pkl_bad(p, "the name of a global is too long");
 			if (!nl) {
 				*ret_len = 0;

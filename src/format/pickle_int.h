@@ -9,6 +9,7 @@
 
 #define PT_PICKLE_QUOTE 100             /* bytes for a quoted piece of the file in a sentence */
 #define PT_PICKLE_KEY_MAX 64            /* bytes of a storage key */
+#define PT_PICKLE_LINE_MAX 256          /* of a module or global name, with its newline */
 
 enum pt_pickle_tag {
 	PT_PV_MARK,                     /* on the stack only */

@@ -37,11 +37,15 @@ static const struct pt_pickle_span *span_at(const struct pt_pickle_trace *t, siz
 	return lo < t->span_count && t->spans[lo].start <= at ? &t->spans[lo] : NULL;
 }
 
-/* A value that can be spelled out where it is used. */
-static bool plain(const struct pt_pickle *p, struct pt_pv v, unsigned int depth)
+/* A value that can be spelled out where it is used. left: bytes that all such values may still take together; a few bytes of a pickle can ask for any number. */
+static bool plain(const struct pt_pickle *p, struct pt_pv v, unsigned int depth, uint64_t *left)
 {
+	uint64_t cost = 5 + (v.tag == PT_PV_STR ? v.n : v.tag == PT_PV_GLOBAL ? 2 * PT_PICKLE_LINE_MAX : 0);
 	uint32_t i;
 
+	if (cost > *left)
+		return false;
+	*left -= cost;
 	switch (v.tag) {
 	case PT_PV_NONE:
 	case PT_PV_BOOL:
@@ -56,7 +60,7 @@ static bool plain(const struct pt_pickle *p, struct pt_pv v, unsigned int depth)
 		return true;
 	case PT_PV_TUPLE:
 		for (i = 0; i < v.n; i++)
-			if (depth > 8 || !plain(p, p->cells[v.v + i], depth + 1))
+			if (depth > 8 || !plain(p, p->cells[v.v + i], depth + 1, left))
 				return false;
 		return true;
 	default:
@@ -67,6 +71,7 @@ static bool plain(const struct pt_pickle *p, struct pt_pv v, unsigned int depth)
 static const char *problem(const struct pt_repickle *r)
 {
 	const struct pt_pickle_trace *t = &r->trace;
+	uint64_t left = PT_PICKLE_BYTES_MAX;
 	size_t i;
 	uint8_t *seen;
 	bool all = true;
@@ -77,7 +82,7 @@ static const char *problem(const struct pt_repickle *r)
 		if (!span_at(t, t->persids[i]))
 			return "it holds a storage by itself";
 	for (i = 0; i < t->use_count; i++)
-		if (!span_at(t, t->uses[i].at) && span_at(t, t->uses[i].put) && !plain(r->p, t->uses[i].value, 0))
+		if (!span_at(t, t->uses[i].at) && span_at(t, t->uses[i].put) && !plain(r->p, t->uses[i].value, 0, &left))
 			return "a value in it is part of a tensor's description";
 	seen = pt_calloc(t->span_count + 1, 1);
 	if (!seen)
