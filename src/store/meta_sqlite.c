@@ -237,7 +237,7 @@ static bool writes(const struct pt_meta_op *ops, size_t count)
 	for (i = 0; i < count; i++)
 		if (ops[i].kind != PT_META_COMPARE)
 			return true;
-	return count == 0;
+	return false;
 }
 
 static void commit_any(struct sqlite_meta *m, bool lazy, const struct pt_meta_op *ops, size_t count, uint64_t *ret_version, struct pt_done *done)
@@ -373,16 +373,32 @@ static void sqlite_space(void *h, struct pt_meta_space *ret_space, struct pt_don
 	pt_done_call(done, rc);
 }
 
-/* synchronous=FULL: a batch is durable when its commit returns, and so is every lazy one before it; here it is one that changes nothing but the version. */
+/* What commits since the last sync are in the log, so the log is all there is to sync. A checkpoint does so itself before it copies frames. */
+static int log_sync_locked(struct sqlite_meta *m)
+{
+	sqlite3_file *log = NULL;
+	int rc = sqlite3_file_control(m->writer->db, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log);
+
+	if (rc == SQLITE_OK)
+		rc = log && log->pMethods ? log->pMethods->xSync(log, SQLITE_SYNC_NORMAL) : SQLITE_IOERR_FSYNC;
+	return rc == SQLITE_OK ? 0 : pt_sqlite_conn_fail(m->writer, rc);
+}
+
+/* Not by a commit: that would raise the version, and whoever keeps records in memory would have to read them again. */
 static void sqlite_sync(void *h, struct pt_done *done)
 {
 	struct sqlite_meta *m = h;
-	uint64_t version;
+	int rc = check_process(m);
 
-	if (__atomic_load_n(&m->lazy, __ATOMIC_ACQUIRE))
-		commit_any(m, false, NULL, 0, &version, done);
-	else
-		pt_done_call(done, check_process(m));
+	if (rc == 0 && __atomic_load_n(&m->lazy, __ATOMIC_ACQUIRE)) {
+		pthread_mutex_lock(&m->write_lock);
+		if (m->lazy)
+			rc = log_sync_locked(m);
+		if (rc == 0)
+			__atomic_store_n(&m->lazy, false, __ATOMIC_RELEASE);
+		pthread_mutex_unlock(&m->write_lock);
+	}
+	pt_done_call(done, rc);
 }
 
 static void sqlite_snapshot(void *h, const char *path, struct pt_done *done)

@@ -190,7 +190,7 @@ static int write_op(struct pt_sqlite_conn *c, const struct pt_meta_op *op, uint6
 /* Inside a write transaction. */
 static int apply(struct pt_sqlite_conn *c, const struct pt_meta_op *ops, size_t count, uint64_t *ret_version)
 {
-	bool changes = count == 0;      /* sync */
+	bool changes = false;
 	sqlite3_stmt *stmt;
 	uint64_t version;
 	int rc;

@@ -16,7 +16,7 @@ int pt_sqlite_get(struct pt_sqlite_conn *c, const struct pt_meta_key *key, struc
 int pt_sqlite_get_many(struct pt_sqlite_conn *c, const struct pt_meta_key *keys, size_t count, pt_meta_many_fn *fn, void *ctx);
 /* In order, limit rows at most (0: all), from start on and below end (empty: to the last). fn: 1 ends it. */
 int pt_sqlite_scan(struct pt_sqlite_conn *c, const struct pt_meta_key *start, const struct pt_meta_key *end, uint64_t limit, pt_meta_scan_fn *fn, void *ctx);
-/* One transaction: all compares hold and all changes are made, or nothing is. No ops: a barrier that only raises the version. -EAGAIN: a compare does not hold. */
+/* One transaction: all compares hold and all changes are made, or nothing is. The version is raised if anything is changed. -EAGAIN: a compare does not hold. */
 int pt_sqlite_commit(struct pt_sqlite_conn *c, const struct pt_meta_op *ops, size_t count, uint64_t *ret_version);
 /* Ends a transaction that failed, if SQLite has not; the failure's sentence stays. */
 void pt_sqlite_roll_back(struct pt_sqlite_conn *c);

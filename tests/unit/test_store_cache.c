@@ -152,6 +152,29 @@ START_TEST(a_commit_of_ones_own_drops_only_what_it_changes)
 }
 END_TEST
 
+START_TEST(what_is_made_durable_later_is_not_asked_again)
+{
+	struct pt_meta_op op = { .kind = PT_META_PUT, .key = { "made", 4 }, .value = "", .value_len = 0 };
+	uint64_t before, committed, version;
+
+	open_both();
+	number_put(&mine, "r", 1);
+	MUST(number_of(&mine, "r") == 1);
+	MUST(sum_of(&mine, "q") == sum_of(&other, "q"));
+	before = queries();
+	for (int i = 0; i < 1000; i++) {
+		MUST_WORK(pt_meta_commit_lazy(&mine, &op, 1, &committed));
+		MUST_WORK(pt_meta_settle(&mine));
+		MUST(number_of(&mine, "r") == 1);
+		MUST(sum_of(&mine, "q") == sum_of(&other, "q"));
+	}
+	ck_assert_uint_eq(queries(), before);
+	MUST_WORK(pt_meta_version(&other, &version));
+	ck_assert_uint_eq(version, committed);
+	close_both();
+}
+END_TEST
+
 START_TEST(random_commits_of_two_are_seen_by_a_cached_reader_as_by_another)
 {
 	static const char *const keys[] = { "a", "a1", "a2", "b", "b1", "b11", "c" };
@@ -380,6 +403,7 @@ int main(void)
 	tcase_add_test(tcase, what_has_not_changed_is_not_asked_again);
 	tcase_add_test(tcase, a_commit_elsewhere_shows_at_once);
 	tcase_add_test(tcase, a_commit_of_ones_own_drops_only_what_it_changes);
+	tcase_add_test(tcase, what_is_made_durable_later_is_not_asked_again);
 	tcase_add_test(tcase, random_commits_of_two_are_seen_by_a_cached_reader_as_by_another);
 	tcase_add_test(tcase, records_read_ahead_together_are_those_of_the_index);
 	tcase_add_test(tcase, commits_of_ones_own_threads_keep_what_none_of_them_changes);
