@@ -39,6 +39,7 @@ struct sqlite_meta {
 	pthread_mutex_t write_lock;             /* writer (in memory: for every use), released, batches */
 	struct pt_sqlite_conn *writer;
 	bool lazy;                              /* write_lock, and read atomically: the last batch of this process may not be durable yet */
+	bool relaxed;                           /* write_lock: the writer may be at synchronous=NORMAL */
 	bool released;                          /* the space kept for deleting was used up, by us */
 	unsigned int batches;                   /* since then */
 	pthread_mutex_t pool_lock;              /* pool, pooled */
@@ -204,15 +205,22 @@ static int commit_locked(struct sqlite_meta *m, const struct pt_meta_op *ops, si
  * too, and after a power loss the log ends somewhere between two transactions. */
 static int synchronous_set(struct sqlite_meta *m, bool full)
 {
-	int rc = sqlite3_exec(m->writer->db, full ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL", NULL, NULL, NULL);
+	int rc;
 
-	return rc == SQLITE_OK ? 0 : pt_sqlite_conn_fail(m->writer, rc);
+	if (!full)
+		m->relaxed = true;
+	rc = sqlite3_exec(m->writer->db, full ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL", NULL, NULL, NULL);
+	if (rc != SQLITE_OK)
+		return pt_sqlite_conn_fail(m->writer, rc);
+	m->relaxed = !full;
+	return 0;
 }
 
+/* Where going back fails the batch is there all the same, and the next that has to be durable tries again. */
 static int commit_lazy_locked(struct sqlite_meta *m, const struct pt_meta_op *ops, size_t count, uint64_t *ret_version)
 {
 	char sentence[PT_FAIL_SENTENCE_MAX];
-	int rc, back;
+	int rc;
 
 	rc = synchronous_set(m, false);
 	if (rc < 0)
@@ -221,9 +229,8 @@ static int commit_lazy_locked(struct sqlite_meta *m, const struct pt_meta_op *op
 	if (rc == 0)
 		__atomic_store_n(&m->lazy, true, __ATOMIC_RELEASE);
 	snprintf(sentence, sizeof(sentence), "%s", pt_fail_sentence());
-	back = synchronous_set(m, true);
-	if (back < 0)
-		return back;
+	if (synchronous_set(m, true) < 0)
+		pt_fail_clear();
 	if (rc < 0)
 		pt_fail(-rc, "%s", sentence);
 	return rc;
@@ -253,7 +260,9 @@ static void commit_any(struct sqlite_meta *m, bool lazy, const struct pt_meta_op
 	if (lazy && m->path) {
 		rc = commit_lazy_locked(m, ops, count, &version);
 	} else {
-		rc = commit_locked(m, ops, count, &version);
+		rc = m->relaxed ? synchronous_set(m, true) : 0;
+		if (rc == 0)
+			rc = commit_locked(m, ops, count, &version);
 		if (rc == 0 && writes(ops, count))
 			__atomic_store_n(&m->lazy, false, __ATOMIC_RELEASE);
 	}

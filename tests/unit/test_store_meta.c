@@ -1,4 +1,5 @@
 /* tests/unit/test_store_meta.c - what the meta contract promises, on every engine. */
+#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -6,6 +7,8 @@
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+
+#include <sqlite3.h>
 
 #include "base/alloc.h"
 #include "unit/rng.h"
@@ -565,6 +568,20 @@ __attribute__((visibility("default"))) int fsync(int fd)
 	return (int)syscall(SYS_fsync, fd);
 }
 
+static bool full_fails;
+
+/* The same: while full_fails, going back to durable batches fails. */
+__attribute__((visibility("default"))) int sqlite3_exec(sqlite3 *db, const char *sql, int (*fn)(void *, int, char **, char **), void *ctx, char **error)
+{
+	int (*real)(sqlite3 *, const char *, int (*)(void *, int, char **, char **), void *, char **);
+	void *found = dlsym(RTLD_NEXT, "sqlite3_exec");
+
+	if (full_fails && strcmp(sql, "PRAGMA synchronous = FULL") == 0)
+		return SQLITE_NOMEM;
+	memcpy(&real, &found, sizeof(real));
+	return real(db, sql, fn, ctx, error);
+}
+
 static unsigned int syncs_of_commit(bool lazy, const char *value)
 {
 	struct pt_meta_op op = { .kind = PT_META_PUT, .key = { "k", 1 }, .value = value, .value_len = strlen(value) };
@@ -606,6 +623,25 @@ START_TEST(lazy_batches_are_durable_with_the_next_one_or_when_asked)
 	MUST_WORK(pt_meta_commit(&meta, &none, 1, &version));
 	ck_assert_uint_eq(syncs_of_settle(), 1);
 	ck_assert_uint_eq(syncs_of_commit(false, "still durable"), 1);
+	pt_meta_close(&meta);
+}
+END_TEST
+
+START_TEST(a_durable_batch_after_a_lazy_one_is_durable_or_fails)
+{
+	struct pt_meta_op op = { .kind = PT_META_PUT, .key = { "k", 1 }, .value = "never", .value_len = 5 };
+
+	open_engine(0);
+	syncs_of_commit(false, "first");        /* makes the log */
+	full_fails = true;
+	ck_assert_uint_eq(syncs_of_commit(true, "lazy"), 0);
+	ck_assert_int_eq(pt_meta_commit(&meta, &op, 1, NULL), -ENOMEM);
+	full_fails = false;
+	ck_assert_uint_eq(syncs_of_commit(false, "durable"), 1);
+	full_fails = true;
+	ck_assert_uint_eq(syncs_of_commit(false, "durable again"), 1);
+	ck_assert_uint_eq(syncs_of_commit(true, "lazy"), 0);
+	ck_assert_uint_eq(syncs_of_settle(), 1);
 	pt_meta_close(&meta);
 }
 END_TEST
@@ -671,6 +707,7 @@ int main(void)
 	tcase_add_loop_test(tcase, a_snapshot_is_an_index_of_its_own, 0, META_LOCAL);
 	tcase_add_loop_test(tcase, much_deleted_and_written_again_can_be_copied, 0, META_LOCAL);
 	tcase_add_test(tcase, lazy_batches_are_durable_with_the_next_one_or_when_asked);
+	tcase_add_test(tcase, a_durable_batch_after_a_lazy_one_is_durable_or_fails);
 	tcase_add_loop_test(tcase, space_and_sync_answer, 0, META_ENGINES);
 	tcase_add_loop_test(tcase, each_failed_allocation_is_reported_and_nothing_leaks, 0, 2);
 	return run_suite("store: meta", &tcase, 1);
