@@ -266,7 +266,7 @@ static void commit_any(struct sqlite_meta *m, bool lazy, const struct pt_meta_op
 		if (rc == 0 && writes(ops, count))
 			__atomic_store_n(&m->lazy, false, __ATOMIC_RELEASE);
 	}
-	pthread_mutex_unlock(&m->write_lock);
+	/* Before anybody can read what is new: in memory this is the mark. */
 	if (rc == 0) {
 		*ret_version = version;
 		pthread_mutex_lock(&m->watch_lock);
@@ -276,6 +276,7 @@ static void commit_any(struct sqlite_meta *m, bool lazy, const struct pt_meta_op
 		}
 		pthread_mutex_unlock(&m->watch_lock);
 	}
+	pthread_mutex_unlock(&m->write_lock);
 	pt_done_call(done, rc);
 }
 
