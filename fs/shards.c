@@ -187,14 +187,16 @@ int pt_fs_shards_write_locked(struct pt_fs *fs, struct pt_fs_inode *inode, const
 	if (rc < 0 && !(pt_container_error_is_content(rc) && pt_shard_writer_head(f->shards)))
 		return rc;
 	f->mtime_ns = pt_time_now_ns();
-	if (off + len > f->size)
-		f->size = off + len;
-	if (rc < 0) {                   /* no such file after all */
+	if (rc < 0) {                   /* no such file after all; the head may lack what was written here */
 		pt_fail_clear();
 		rc = pt_fs_file_spool_locked(fs, f, false);
+		if (rc == 0)
+			rc = pt_io_pwrite(f->spool, buf, len, off);
 		if (rc < 0)
 			return rc;
 	}
+	if (off + len > f->size)
+		f->size = off + len;
 	return 1;
 }
 

@@ -378,3 +378,13 @@ def test_what_only_begins_like_a_tensor_file_is_an_ordinary_file(mnt, scratch):
             for at in range(0, len(data), 50):
                 f.write(data[at : at + 50])
         assert (d / "tp=0of2" / name).read_bytes() == data
+
+
+@pytest.mark.parametrize("hole", [4096, 3 << 20])
+def test_an_ordinary_file_with_holes_keeps_what_follows_them(mnt, hole):
+    path = mnt.key("policy") / "tp=0of2" / "b.zip"
+    with open(path, "wb", buffering=0) as f:
+        f.write(b"PK\3\4")
+        f.seek(hole, os.SEEK_CUR)
+        f.write(b"what follows" * 100)
+    assert path.read_bytes() == b"PK\3\4" + bytes(hole) + b"what follows" * 100
