@@ -16,6 +16,7 @@
 #include "tree/rank_view.h"
 
 #define STORAGE_TENSORS 512             /* uploads open at once, each with a window and a descriptor */
+#define HEAD_HOLE_MAX PT_MIB            /* of zeros at once that a header may have */
 
 struct tensor {
 	char *name;
@@ -43,6 +44,7 @@ struct pt_shard_writer {
 	int error;
 	char sentence[PT_FAIL_SENTENCE_MAX];
 	bool header_done, ended;
+	bool holed;                     /* failed: no header has such a hole */
 	uint64_t fed;
 	struct pt_buf head;             /* what has been fed, until the header is done */
 	struct pt_buf pickle;           /* of a torch file that can keep its shape */
@@ -449,6 +451,13 @@ static int head_done(struct pt_shard_writer *w)
 	return rc;
 }
 
+static int failed(struct pt_shard_writer *w, int rc)
+{
+	w->error = rc;
+	snprintf(w->sentence, sizeof(w->sentence), "%s", pt_fail_sentence());
+	return rc;
+}
+
 int pt_shard_writer_feed(struct pt_shard_writer *w, const void *data, uint64_t len)
 {
 	struct pt_parse_sink sink = { .ctx = w, .storage = on_storage, .tensor = on_tensor, .header_done = on_header_done, .data = on_data };
@@ -458,6 +467,9 @@ int pt_shard_writer_feed(struct pt_shard_writer *w, const void *data, uint64_t l
 		return pt_fail(-w->error, "%s", w->sentence);
 	if (!len)
 		return 0;
+	w->holed = !w->header_done && !data && len > HEAD_HOLE_MAX;
+	if (w->holed)
+		return failed(w, pt_fail(EINVAL, "the file's header has a hole"));
 	if (!w->header_done && data)
 		pt_buf_append(&w->head, data, len);
 	else if (!w->header_done)
@@ -470,11 +482,7 @@ int pt_shard_writer_feed(struct pt_shard_writer *w, const void *data, uint64_t l
 		rc = pt_parser_feed(w->parser, data, len);
 	if (!rc && w->header_done && w->head.len)
 		rc = head_done(w);
-	if (rc < 0) {
-		w->error = rc;
-		snprintf(w->sentence, sizeof(w->sentence), "%s", pt_fail_sentence());
-	}
-	return rc < 0 ? rc : 0;
+	return rc < 0 ? failed(w, rc) : 0;
 }
 
 uint64_t pt_shard_writer_fed(const struct pt_shard_writer *w)
@@ -500,7 +508,7 @@ int pt_shard_writer_rename(struct pt_shard_writer *w, const char *file_name)
 
 bool pt_shard_writer_is_tensors(const struct pt_shard_writer *w)
 {
-	return w->parser && pt_parser_format(w->parser) < PT_FORMAT_COUNT && pt_parser_format(w->parser) != PT_FORMAT_BIN;
+	return !w->holed && w->parser && pt_parser_format(w->parser) < PT_FORMAT_COUNT && pt_parser_format(w->parser) != PT_FORMAT_BIN;
 }
 
 int pt_shard_writer_end(struct pt_shard_writer *w)

@@ -388,3 +388,17 @@ def test_an_ordinary_file_with_holes_keeps_what_follows_them(mnt, hole):
         f.seek(hole, os.SEEK_CUR)
         f.write(b"what follows" * 100)
     assert path.read_bytes() == b"PK\3\4" + bytes(hole) + b"what follows" * 100
+
+
+@pytest.mark.nosan
+@pytest.mark.parametrize("cut", [4, 100])
+def test_a_hole_where_a_header_is_begun_takes_no_memory(mnt, scratch, cut):
+    torch.save({"lm_head.weight": torch.ones(4, 4)}, scratch / "f.pt")
+    head, peak = (scratch / "f.pt").read_bytes()[:cut], mnt.memory_peak()
+    path = mnt.key("policy") / "tp=0of2" / "b.pt"
+    with open(path, "wb", buffering=0) as f:
+        f.write(head)
+        f.truncate(2 << 30)
+    assert path.stat().st_size == 2 << 30 and mnt.memory_peak() - peak < 64 << 20
+    with open(path, "rb") as f:
+        assert f.read(4096) == head.ljust(4096, b"\0")
