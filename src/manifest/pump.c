@@ -1,7 +1,10 @@
 /* manifest/pump.c - the threads, and the queue of streams that have windows to write.
  *
  * Invariants, under the lock: 1. a stream that is running is in the queue, or one thread has it and it is not; 2. job[first] of a running stream is the one that is written
- * next, or now; 3. under_way is the number of jobs of all streams. A process that was forked has no threads: it writes by itself. */
+ * next, or now; 3. under_way is the number of jobs of all streams.
+ *
+ * A process that was forked after threads were made has none: it writes by itself, cannot have what the threads were to write, and leaves the lock and the conditions alone,
+ * which are as the threads had them. */
 #include "manifest/pump.h"
 
 #include <errno.h>
@@ -21,9 +24,19 @@ void pt_pump_init(struct pt_pump *p)
 	p->last = &p->first;
 }
 
+/* The threads are those of the process that this one was forked from. */
+static bool forked(const struct pt_pump *p)
+{
+	pid_t pid = __atomic_load_n(&p->pid, __ATOMIC_RELAXED);
+
+	return pid && pid != getpid();
+}
+
 void pt_pump_done(struct pt_pump *p)
 {
-	if (p->pid == getpid()) {
+	if (forked(p))
+		return;
+	if (p->threads) {
 		pthread_mutex_lock(&p->lock);
 		p->stop = true;
 		pthread_cond_broadcast(&p->work);
@@ -111,8 +124,6 @@ static bool thread_free_locked(struct pt_pump *p)
 		queued++;
 	if (p->idle > queued)
 		return true;
-	if (p->pid && p->pid != getpid())
-		return false;
 	cpus = sysconf(_SC_NPROCESSORS_ONLN);
 	if (cpus > 0 && cpus < most)
 		most = (uint32_t)cpus;
@@ -120,7 +131,7 @@ static bool thread_free_locked(struct pt_pump *p)
 		return false;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);       /* signals are the program's business */
-	p->pid = getpid();
+	__atomic_store_n(&p->pid, getpid(), __ATOMIC_RELAXED);
 	if (pthread_create(&p->thread[p->threads], NULL, pump, p) == 0)
 		p->threads++;
 	else
@@ -132,6 +143,12 @@ static bool thread_free_locked(struct pt_pump *p)
 static int failure_locked(const struct pt_pump_stream *s)
 {
 	return s->rc < 0 ? pt_fail(-s->rc, "%s", s->sentence) : 0;
+}
+
+/* What it has put has been written, in a process that was forked. */
+static int failure_forked(const struct pt_pump_stream *s)
+{
+	return s->running ? pt_fail(EIO, "the upload was begun before fork(): begin it in the process that writes it") : failure_locked(s);
 }
 
 void pt_pump_stream_init(struct pt_pump_stream *s, struct pt_repo *repo, void *blob)
@@ -148,6 +165,10 @@ int pt_pump_put(struct pt_pump_stream *s, void *window, const void *data, uint64
 	struct pt_pump *p = &s->repo->pump;
 	int rc;
 
+	if (forked(p)) {
+		rc = failure_forked(s);
+		goto own;
+	}
 	pthread_mutex_lock(&p->lock);
 	while (s->count == PT_PUMP_DEPTH)
 		pthread_cond_wait(&p->done, &p->lock);
@@ -166,6 +187,7 @@ int pt_pump_put(struct pt_pump_stream *s, void *window, const void *data, uint64
 		pthread_cond_wait(&p->done, &p->lock);
 	rc = failure_locked(s);
 	pthread_mutex_unlock(&p->lock);
+own:
 	if (rc == 0)
 		rc = pt_data_write(&s->repo->store->data, s->blob, data, len, off);
 	pt_window_put(&s->repo->windows, window);
@@ -177,6 +199,8 @@ int pt_pump_wait(struct pt_pump_stream *s)
 	struct pt_pump *p = &s->repo->pump;
 	int rc;
 
+	if (forked(p))
+		return failure_forked(s);
 	pthread_mutex_lock(&p->lock);
 	while (s->running)
 		pthread_cond_wait(&p->done, &p->lock);

@@ -23,12 +23,18 @@ struct staged {
 	int fd;
 };
 
+/* What is staged is the parent's: a child neither changes nor removes it. */
+static int forked(const struct pt_file_store *f)
+{
+	return f->pid == getpid() ? 0 : pt_fail(EIO, "the store was opened before fork(); open it in the process that uses it");
+}
+
 static int staging_dir(struct pt_file_store *f)
 {
-	int rc = 0;
+	int rc = forked(f);
 
-	if (f->pid != getpid())
-		return pt_fail(EIO, "the store was opened before fork(); open it in the process that uses it");
+	if (rc < 0)
+		return rc;
 	pthread_mutex_lock(&f->lock);
 	if (f->token.fd < 0) {
 		rc = pt_token_create(f->staging, true, &f->token);
@@ -105,8 +111,13 @@ void pt_file_write(void *h, void *blob, const void *buf, uint64_t len, uint64_t 
 {
 	struct pt_file_store *f = h;
 	struct staged *s = blob;
-	int rc = write_around_zeros(s->fd, buf, len, off);
+	int rc = forked(f);
 
+	if (rc < 0) {
+		pt_done_call(done, rc);
+		return;
+	}
+	rc = write_around_zeros(s->fd, buf, len, off);
 	if (rc == 0 && off / WRITE_BACK != (off + len) / WRITE_BACK)
 		sync_file_range(s->fd, (off_t)(off / WRITE_BACK * WRITE_BACK), (off_t)(len / WRITE_BACK * WRITE_BACK + WRITE_BACK), SYNC_FILE_RANGE_WRITE);
 	if (rc < 0)
@@ -158,8 +169,13 @@ void pt_file_seal(void *h, void *blob, uint64_t bytes, struct pt_done *done)
 	struct pt_file_store *f = h;
 	struct staged *s = blob;
 	int bucket = -1;
-	int rc = 0;
+	int rc = forked(f);
 
+	if (rc < 0) {
+		pt_file_abort(h, blob);
+		pt_done_call(done, rc);
+		return;
+	}
 	pt_file_name(&s->ref, name);
 	if (ftruncate(s->fd, (off_t)bytes) < 0 || fchmod(s->fd, 0440) < 0)
 		rc = -errno;
@@ -192,7 +208,8 @@ void pt_file_abort(void *h, void *blob)
 	struct staged *s = blob;
 
 	pt_file_name(&s->ref, name);
-	unlinkat(f->token.fd, name, 0);
+	if (f->pid == getpid())
+		unlinkat(f->token.fd, name, 0);
 	close(s->fd);
 	free(s);
 }

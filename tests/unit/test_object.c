@@ -484,6 +484,48 @@ START_TEST(an_upload_is_given_up_while_windows_go_out)
 }
 END_TEST
 
+/* In a process that was forked while windows of its parent went out: an upload of the parent's fails, its end and that of the repo are not waited for. */
+static int forked_writer(void *ctx)
+{
+	struct pt_object_writer *w = ctx;
+	uint8_t *buf = calloc(1, 1 << 20);
+	int rc = 0;
+
+	alarm(20);
+	for (int i = 0; i < 5 && rc == 0; i++)
+		rc = pt_object_writer_append(w, buf, 1 << 20);
+	if (rc != -EIO || !pt_fail_sentence()[0])
+		return 1;
+	pt_object_writer_abort(w);
+	pt_repo_close(repo);
+	free(buf);
+	return 0;
+}
+
+START_TEST(a_forked_process_waits_for_no_thread_of_its_parent)
+{
+	struct pt_object_spec spec = { .key = "k", .dtype = PT_DTYPE_U8, .written = PT_WRITTEN_FULL, .part = { 0, 1, -1 } };
+	struct pt_object_writer *w;
+	struct pt_part part = { 0 };
+	uint8_t *buf = calloc(1, 1 << 20);
+
+	if (_i)
+		reopen_faulty("data.write:delay_ms=200");
+	spec.local = (struct pt_shape){ .ndim = 1, .dim = { 16 << 20 } };
+	check_ok(pt_object_writer_create(repo, &spec, &w));
+	for (int i = 0; i < 4; i++)
+		check_ok(pt_object_writer_append(w, buf, 1 << 20));
+	if (!_i)
+		usleep(100000);         /* they are idle, most likely */
+	ck_assert_int_eq(help_join(help_spawn(forked_writer, w)), 0);
+	for (int i = 4; i < 16; i++)
+		check_ok(pt_object_writer_append(w, buf, 1 << 20));
+	check_ok(pt_object_writer_seal(w, &part));
+	pt_object_discard(repo, &part);
+	free(buf);
+}
+END_TEST
+
 /* Every allocation of an upload and its commit fails in turn: an error each time, and nothing is left behind. */
 START_TEST(allocation_failures_leave_nothing)
 {
@@ -543,6 +585,7 @@ int main(void)
 	tcase_add_test(c, many_writers_at_once_store_what_each_was_given);
 	tcase_add_loop_test(c, a_window_that_cannot_be_written_fails_the_upload, 0, 5);
 	tcase_add_test(c, an_upload_is_given_up_while_windows_go_out);
+	tcase_add_loop_test(c, a_forked_process_waits_for_no_thread_of_its_parent, 0, 2);
 	tcase_add_test(c, allocation_failures_leave_nothing);
 	suite_add_tcase(s, c);
 	return help_main(s);
