@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/hash.h"
 #include "store/meta_cache.h"
 
 struct pt_meta_ahead {
@@ -54,7 +55,7 @@ struct load {
 	const struct pt_meta_look *looks;
 	size_t count, at;               /* what comes is of looks[at] or of a later one */
 	struct pt_buf rows;             /* of looks[at], if it begins so */
-	bool seen;                      /* its record */
+	bool seen;                      /* its record, if it is a look for one */
 };
 
 /* looks[at] is done with. */
@@ -80,7 +81,8 @@ static int loaded(void *ctx, const void *key, size_t key_len, const void *value,
 {
 	struct load *l = ctx;
 
-	while (l->at < l->count && !is_of(&l->looks[l->at], key, key_len))
+	/* No record comes twice for one look, so with one seen this is of a later look for the same. */
+	while (l->at < l->count && (l->seen || !is_of(&l->looks[l->at], key, key_len)))
 		settle(l);
 	if (l->at == l->count)
 		return pt_fail(EIO, "the daemon tells what was not asked for; use the same release of ptio on both sides");
@@ -90,6 +92,39 @@ static int loaded(void *ctx, const void *key, size_t key_len, const void *value,
 		pt_meta_rows_add(&l->rows, key, key_len, value, value_len, version);
 	else
 		l->seen = true;
+	return 0;
+}
+
+static bool is_same(const struct pt_meta_look *a, const struct pt_meta_look *b)
+{
+	return a->begins == b->begins && a->key.len == b->key.len && memcmp(a->key.data, b->key.data, a->key.len) == 0;
+}
+
+/* The order stays: what is looked at first matters. */
+static int without_repeats(struct pt_meta_look *looks, size_t *count)
+{
+	size_t room = 16, kept = 0, i, at;
+	uint32_t *table;
+
+	while (room < 2 * *count)
+		room *= 2;
+	table = pt_reallocarray(NULL, room, sizeof(*table));
+	if (!table)
+		return pt_fail_nomem();
+	memset(table, 0xff, room * sizeof(*table));
+	for (i = 0; i < *count; i++) {
+		const struct pt_meta_look *k = &looks[i];
+
+		at = pt_hash64(k->key.data, k->key.len) & (room - 1);
+		while (table[at] != UINT32_MAX && !is_same(&looks[table[at]], k))
+			at = (at + 1) & (room - 1);
+		if (table[at] != UINT32_MAX)
+			continue;
+		table[at] = (uint32_t)kept;
+		looks[kept++] = *k;
+	}
+	free(table);
+	*count = kept;
 	return 0;
 }
 
@@ -114,7 +149,9 @@ int pt_meta_ahead_load(struct pt_meta_ahead *a, const struct pt_meta_look *looks
 	for (size_t i = 0; i < count; i++)
 		if (!is_known(a, &looks[i]))
 			wanted[l.count++] = looks[i];
-	rc = l.count ? pt_meta_look(a->m, wanted, l.count, loaded, &l) : 0;
+	rc = without_repeats(wanted, &l.count);
+	if (rc == 0 && l.count)
+		rc = pt_meta_look(a->m, wanted, l.count, loaded, &l);
 	while (rc == 0 && l.at < l.count)
 		settle(&l);
 	pt_buf_done(&l.rows);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "store/meta_ahead.h"
 #include "store/remote.h"
 #include "tensor/api_int.h"
 #include "unit/daemon.h"
@@ -242,6 +243,43 @@ START_TEST(nodes_read_ahead_are_those_that_are_there)
 }
 END_TEST
 
+static int count_row(void *ctx, const void *k, size_t key_len, const void *value, size_t value_len, uint64_t version)
+{
+	(void)k, (void)value;
+	MUST(key_len == 3 && value_len == 1 && version);
+	++*(int *)ctx;
+	return 0;
+}
+
+START_TEST(looks_that_repeat_are_answered_as_one)
+{
+	struct pt_meta_look looks[] = { { { "zz1", 3 }, false }, { { "zz", 2 }, true }, { { "zz0", 3 }, false }, { { "zz1", 3 }, false },
+					{ { "zz", 2 }, true }, { { "zz0", 3 }, false } };
+	struct pt_meta_ahead *ahead;
+	uint64_t version, before;
+	struct pt_meta *m;
+	int rows = 0;
+
+	start();
+	m = &pt_repo_store(p->repo)->meta;
+	MUST_WORK(meta_put(m, "zz1", "x", 1, NULL));
+	MUST_WORK(meta_put(m, "zz2", "x", 1, NULL));
+	MUST_WORK(pt_meta_ahead_begin(m, &ahead));
+	MUST(ahead);
+	MUST_WORK(pt_meta_ahead_load(ahead, looks, sizeof(looks) / sizeof(looks[0])));
+	before = calls();
+	MUST_WORK(pt_meta_get(m, "zz1", 3, NULL, &version));
+	MUST(version);
+	MUST_WORK(pt_meta_get(m, "zz0", 3, NULL, &version));
+	MUST(!version);
+	MUST_WORK(pt_meta_scan_prefix(m, "zz", 2, 0, count_row, &rows));
+	ck_assert_int_eq(rows, 2);
+	ck_assert_uint_eq(calls(), before);
+	pt_meta_ahead_end(ahead);
+	ptio_close(p);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tcase = tcase_create("batch");
@@ -252,5 +290,6 @@ int main(void)
 	tcase_add_test(tcase, batches_of_tensors_are_looked_up_together_and_read_right);
 	tcase_add_test(tcase, listing_looks_many_keys_up_together);
 	tcase_add_test(tcase, nodes_read_ahead_are_those_that_are_there);
+	tcase_add_test(tcase, looks_that_repeat_are_answered_as_one);
 	return run_suite("net: batches", &tcase, 1);
 }
