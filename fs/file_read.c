@@ -65,7 +65,6 @@ void pt_fs_file_unpin(struct pt_fs *fs, struct pt_fs_file_pin *pin)
 	free(pin);
 }
 
-
 /* Where the bytes are is found under the lock; they are read without it. */
 int64_t pt_fs_file_read(struct pt_fs *fs, struct pt_fs_inode *inode, void *buf, uint64_t len, uint64_t off)
 {

@@ -88,7 +88,6 @@ static void places_clear(struct pt_remote_rdma *p)
 	}
 }
 
-
 static int locate_reply(struct pt_net_call *call, const Ptio__Wire__Reply *reply)
 {
 	struct pt_remote_op *op = (struct pt_remote_op *)call;
