@@ -32,7 +32,7 @@ static const struct setting settings[] = {
 	{ "no-create", FLAG, AT(no_create), NULL, "do not make a dir: store that is not there", 0, 0 },
 	{ "http", TEXT, AT(http), "HOST:PORT", "serve /metrics and /healthz here", 0, 0 },
 	{ "log", TEXT, AT(log_file), "FILE", "log there instead of to standard error; SIGHUP opens it anew", 0, 0 },
-	{ "rdma", TEXT, AT(rdma), "auto|yes|no", "serve reads by RDMA at the first address to listen on (default auto: if it is a device's)", 0, 0 },
+	{ "rdma", TEXT, AT(rdma), "auto|yes|no", "serve reads and uploads by RDMA at the first address to listen on (default auto: if it is a device's)", 0, 0 },
 	{ "rdma-device", TEXT, AT(rdma_device), "NAME", "the RDMA device to serve by; the first address to listen on chooses it else", 0, 0 },
 	{ "rdma-port", TEXT, AT(rdma_port), "N", "its port, counted from 1 (default any)", 0, 0 },
 	{ "rdma-gid", TEXT, AT(rdma_gid), "N", "index of the port's GID (default: the first that is an address of the kind listened on)", 0, 0 },
