@@ -1,7 +1,8 @@
 /* fs/fs.h - what the files of the driver share: the mount, its inodes, open handles.
  *
- * Locks, in acquisition order: an inode's lock (view, writer, file state); pt_fs.writers_lock; pt_fs.table_lock (hash, lookup and reference counts, view LRU);
- * intents' and the error ring's own locks are leaves. No reply is sent under an inode lock. */
+ * Locks, in acquisition order: a directory handle's (its listing); an inode's lock (view, writer, file state); pt_fs.writers_lock; pt_fs.table_lock (hash, lookup and
+ * reference counts, view LRU). Leaves: a file's shown_lock, handles_lock, intents' and the error ring's own, and the notifier's (where.c). A commit waits for the
+ * notifier, maybe with an inode's lock held; the notifier takes none but its own, and tells the kernel without it. No reply is sent under an inode lock. */
 #ifndef PT_FS_FS_H
 #define PT_FS_FS_H
 
