@@ -15,11 +15,14 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/io.h"
 
 #define DEPTH_MAX 65536
 #define QUEUE 256
 #define NEWS_TRIES 20
 #define NEWS_WAIT_NS 200000L
+#define LATE_MAX 64
+#define LATE_WAIT_MAX_NS 100000000
 
 struct pt_fs_where {                    /* inode's lock */
 	uint64_t parent;
@@ -203,33 +206,90 @@ struct pt_fs_notifier {
 	uint64_t queued, told;          /* ever */
 };
 
+/* What the kernel did not know in time, for whoever replies was held up: told until it does, but nobody waits for it. The notifier's thread alone. */
+struct late {
+	size_t count;
+	int64_t wait_ns, next_ns;
+	struct {
+		fuse_ino_t ino;
+		int64_t until_ns;       /* what the kernel was told before is not believed any longer */
+	} at[LATE_MAX];
+};
+
+/* False: the kernel does not know the inode. */
+static bool tell_once(struct pt_fs *fs, fuse_ino_t ino)
+{
+	return fuse_lowlevel_notify_inval_inode(fs->session, ino, -1, 0) != -ENOENT;
+}
+
 /* The kernel knows an inode a moment after the reply that names it. */
-static void tell(struct pt_fs *fs, fuse_ino_t ino)
+static void tell(struct pt_fs *fs, fuse_ino_t ino, struct late *late)
 {
 	int try;
 
-	for (try = 0; try < NEWS_TRIES && fuse_lowlevel_notify_inval_inode(fs->session, ino, -1, 0) == -ENOENT; try++)
+	for (try = 0; try < NEWS_TRIES; try++) {
+		if (tell_once(fs, ino))
+			return;
 		nanosleep(&(struct timespec){ .tv_nsec = NEWS_WAIT_NS }, NULL);
+	}
+	if (late->count < LATE_MAX) {
+		late->at[late->count].ino = ino;
+		late->at[late->count++].until_ns = pt_time_boot_ns() + (int64_t)(fs->dir_timeout * 1e9);
+		late->wait_ns = 2 * NEWS_WAIT_NS;
+		late->next_ns = pt_time_boot_ns() + late->wait_ns;
+	}
+}
+
+static void tell_late(struct pt_fs *fs, struct late *late)
+{
+	int64_t now = pt_time_boot_ns();
+	size_t i, kept = 0;
+
+	for (i = 0; i < late->count; i++)
+		if (!tell_once(fs, late->at[i].ino) && now < late->at[i].until_ns)
+			late->at[kept++] = late->at[i];
+	late->count = kept;
+	late->wait_ns = late->wait_ns < LATE_WAIT_MAX_NS / 2 ? late->wait_ns * 2 : LATE_WAIT_MAX_NS;
+	late->next_ns = now + late->wait_ns;
+}
+
+/* Until something is queued, or ns have passed. */
+static void sleep_locked(struct pt_fs_notifier *n, int64_t ns)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	t = pt_fs_time(pt_fs_time_ns(t) + ns);
+	pthread_cond_timedwait(&n->cond, &n->lock, &t);
 }
 
 static void *notify(void *arg)
 {
 	struct pt_fs *fs = arg;
 	struct pt_fs_notifier *n = fs->notifier;
+	struct late late = { .count = 0 };
 	fuse_ino_t ino;
+	int64_t left;
 
 	pthread_mutex_lock(&n->lock);
-	for (;;) {
-		while (!n->stop && n->told == n->queued)
+	while (!n->stop) {
+		left = late.count ? late.next_ns - pt_time_boot_ns() : INT64_MAX;
+		if (left <= 0) {
+			pthread_mutex_unlock(&n->lock);
+			tell_late(fs, &late);
+			pthread_mutex_lock(&n->lock);
+		} else if (n->told < n->queued) {
+			ino = n->queue[n->told % QUEUE];
+			pthread_mutex_unlock(&n->lock);
+			tell(fs, ino, &late);
+			pthread_mutex_lock(&n->lock);
+			n->told++;
+			pthread_cond_broadcast(&n->cond);
+		} else if (late.count) {
+			sleep_locked(n, left);
+		} else {
 			pthread_cond_wait(&n->cond, &n->lock);
-		if (n->stop)
-			break;
-		ino = n->queue[n->told % QUEUE];
-		pthread_mutex_unlock(&n->lock);
-		tell(fs, ino);
-		pthread_mutex_lock(&n->lock);
-		n->told++;
-		pthread_cond_broadcast(&n->cond);
+		}
 	}
 	pthread_mutex_unlock(&n->lock);
 	return NULL;
@@ -267,6 +327,7 @@ static void changed(void *ctx, uint64_t node)
 
 int pt_fs_where_start(struct pt_fs *fs)
 {
+	pthread_condattr_t attr;
 	struct pt_meta_mark mark;
 	int rc;
 
@@ -278,7 +339,10 @@ int pt_fs_where_start(struct pt_fs *fs)
 	if (!fs->notifier)
 		return pt_fail_nomem();
 	pthread_mutex_init(&fs->notifier->lock, NULL);
-	pthread_cond_init(&fs->notifier->cond, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&fs->notifier->cond, &attr);
+	pthread_condattr_destroy(&attr);
 	rc = pthread_create(&fs->notifier->thread, NULL, notify, fs);
 	if (rc)
 		return pt_fail(rc, "cannot start a thread: %s", strerror(rc));
