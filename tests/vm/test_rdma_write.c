@@ -231,18 +231,28 @@ static struct pt_blob_ref create(struct hostile *h, uint64_t upload, uint64_t by
 	return ref;
 }
 
-/* One piece of memory. */
-static struct pt_rdma_put window(struct hostile *h, uint64_t upload, uint32_t *ret_piece)
+static const Ptio__Wire__Reply *window_ask(struct hostile *h, uint64_t upload)
 {
 	Ptio__Wire__Request q = PTIO__WIRE__REQUEST__INIT;
 	Ptio__Wire__Window w = PTIO__WIRE__WINDOW__INIT;
-	const Ptio__Wire__Reply *p;
 
 	w.upload = upload;
 	w.pieces = 1;
 	q.op_case = PTIO__WIRE__REQUEST__OP_WINDOW;
 	q.window = &w;
-	p = ask(h, &q);
+	return ask(h, &q);
+}
+
+static uint32_t window_error(struct hostile *h, uint64_t upload)
+{
+	return window_ask(h, upload)->error;
+}
+
+/* One piece of memory. */
+static struct pt_rdma_put window(struct hostile *h, uint64_t upload, uint32_t *ret_piece)
+{
+	const Ptio__Wire__Reply *p = window_ask(h, upload);
+
 	ck_assert_uint_eq(p->error, 0);
 	ck_assert_uint_eq(p->result_case, PTIO__WIRE__REPLY__RESULT_PIECES);
 	ck_assert_uint_eq(p->pieces->n_piece, 1);
@@ -393,6 +403,41 @@ START_TEST(a_window_opens_its_piece_and_nothing_else)
 	hostile_stop(&h);
 	nothing_is_held();
 	stop();
+}
+END_TEST
+
+/* However many uploads a client has, it leaves half of the memory to others. */
+START_TEST(a_client_gets_half_of_the_memory_for_uploads)
+{
+	static const char *const arena[] = { "--arena", "32M", NULL };
+	uint8_t *bytes = malloc(2 * MIB);
+	struct pt_blob_ref ref = blob_new(PT_BLOB_PLAIN);
+	struct hostile h;
+	uint64_t total;
+	uint32_t piece;
+
+	start("mem:64M", arena);
+	hostile_start(&h);
+	total = daemon_metric(&d, "upload_memory_bytes");
+	ck_assert_uint_eq(total, 8 * MIB);
+	for (uint64_t upload = 1; upload <= 4; upload++) {
+		create(&h, upload, 8 * MIB);
+		window(&h, upload, &piece);
+	}
+	create(&h, 5, 8 * MIB);
+	ck_assert_uint_eq(window_error(&h, 5), ENOSPC);
+	ck_assert_uint_eq(daemon_metric(&d, "upload_memory_free_bytes"), total / 2);
+	pattern_fill(bytes, 2 * MIB, 5);
+	MUST_WORK(blob_put(&data, &ref, bytes, 2 * MIB));
+	ck_assert_uint_eq(status().bytes_written, 2 * MIB);
+	/* What it gives back it gets again. */
+	ck_assert_uint_eq(give_up(&h, 1), 0);
+	window(&h, 5, &piece);
+	ck_assert_uint_eq(window_error(&h, 5), ENOSPC);
+	hostile_stop(&h);
+	nothing_is_held();
+	stop();
+	free(bytes);
 }
 END_TEST
 
@@ -660,6 +705,7 @@ int main(void)
 	tcase_add_test(tcase, many_uploads_at_once_are_right);
 	tcase_add_loop_test(tcase, a_late_write_is_an_access_error_and_changes_nothing, 0, LATES);
 	tcase_add_test(tcase, a_window_opens_its_piece_and_nothing_else);
+	tcase_add_test(tcase, a_client_gets_half_of_the_memory_for_uploads);
 	tcase_add_test(tcase, pieces_that_make_no_sense_are_refused);
 	tcase_add_test(tcase, the_memory_of_a_client_that_died_comes_back);
 	tcase_add_test(tcase, without_memory_for_windows_and_with_more_than_the_arena_uploads_work);

@@ -188,7 +188,7 @@ uint32_t windows_max(const struct server *s);
 void window_open(struct server *s, struct job *job);
 void window_landed(struct server *s, struct job *job);
 /* All of an upload that nobody else holds. -EIO: one could not be, so somebody may still write there. */
-int windows_close(struct server *s, struct upload *u);
+int windows_close(struct server *s, struct conn *c, struct upload *u);
 
 /* ---- sessions (session.c); on the loop but where it says so ---- */
 struct remembered {
@@ -260,6 +260,7 @@ struct conn {
 	pthread_mutex_t lock;           /* uploads, upload_count */
 	struct uploads uploads;
 	uint32_t upload_count;
+	uint64_t slab_bytes;            /* that pieces of its uploads have; the slab's lock */
 };
 TAILQ_HEAD(conns, conn);
 

@@ -147,7 +147,7 @@ void upload_seal(struct server *s, struct job *job)
 	int rc = take(job->conn, job->request->seal->upload, &u);
 
 	if (rc == 0) {
-		rc = windows_close(s, u);
+		rc = windows_close(s, job->conn, u);
 		if (rc == 0)
 			rc = pt_data_seal(&s->store->data, u->blob, job->request->seal->bytes);
 		else
@@ -163,7 +163,7 @@ void upload_abort(struct server *s, struct job *job)
 	int rc = take(job->conn, job->request->abort->upload, &u);
 
 	if (rc == 0) {
-		(void)windows_close(s, u);
+		(void)windows_close(s, job->conn, u);
 		pt_data_abort(&s->store->data, u->blob);
 	}
 	free(u);
@@ -177,7 +177,7 @@ void uploads_drop(struct server *s, struct conn *c)
 
 	while ((u = LIST_FIRST(&c->uploads))) {
 		LIST_REMOVE(u, link);
-		(void)windows_close(s, u);
+		(void)windows_close(s, c, u);
 		pt_data_abort(&s->store->data, u->blob);
 		free(u);
 	}

@@ -6,7 +6,8 @@
  * Invariants:
  * 1. The daemon looks at a piece's bytes only when its window is closed, so that what it hashed is what it stores.
  * 2. A piece's memory goes back to the slab only when its window is closed; when closing fails it never does.
- * 3. When an upload is sealed, none of its windows is open. */
+ * 3. When an upload is sealed, none of its windows is open.
+ * 4. One connection has at most half of the slab, or one piece: others always find some. */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -24,7 +25,7 @@
 struct slab {
 	uint8_t *memory;
 	uint64_t bytes;
-	pthread_mutex_t lock;                   /* the rest; a connection's lock may be held */
+	pthread_mutex_t lock;                   /* the rest, and connections' slab_bytes; a connection's lock may be held */
 	struct pt_arena *arena;
 	uint64_t open;                          /* windows */
 };
@@ -92,7 +93,12 @@ static int piece_open(struct server *s, struct conn *c, struct piece *p, uint64_
 
 	if (!p->memory) {
 		pthread_mutex_lock(&s->slab->lock);
-		rc = pt_arena_alloc(s->slab->arena, bytes, &p->memory);
+		if (c->slab_bytes && c->slab_bytes + bytes > s->slab->bytes / 2)
+			rc = pt_fail(ENOSPC, "this client's uploads have their share of the daemon's memory for them");
+		else
+			rc = pt_arena_alloc(s->slab->arena, bytes, &p->memory);
+		if (rc == 0)
+			c->slab_bytes += bytes;
 		pthread_mutex_unlock(&s->slab->lock);
 		p->bytes = bytes;
 	}
@@ -118,11 +124,12 @@ static int piece_close(struct server *s, struct piece *p)
 	return rc;
 }
 
-static void piece_free(struct server *s, struct piece *p)
+static void piece_free(struct server *s, struct conn *c, struct piece *p)
 {
 	if (p->memory) {
 		pthread_mutex_lock(&s->slab->lock);
 		pt_arena_release(s->slab->arena, p->memory);
+		c->slab_bytes -= p->bytes;
 		pthread_mutex_unlock(&s->slab->lock);
 	}
 	p->memory = NULL;
@@ -230,7 +237,7 @@ void window_open(struct server *s, struct job *job)
 		if (rc == 0)
 			answer_add(&a, i, &u->pieces[i]);
 		else
-			piece_free(s, &u->pieces[i]);
+			piece_free(s, c, &u->pieces[i]);
 		piece_put(c, u, i, rc == 0 ? PIECE_OPEN : PIECE_NONE);
 		if (rc < 0)
 			break;
@@ -283,7 +290,7 @@ void window_landed(struct server *s, struct job *job)
 	if (more && piece_open(s, c, p, p->bytes) == 0)
 		answer_add(&a, q->piece, p);
 	else
-		piece_free(s, p);
+		piece_free(s, c, p);
 	piece_put(c, u, q->piece, a.n ? PIECE_OPEN : PIECE_NONE);
 	upload_release(c, u);
 	if (rc < 0)
@@ -292,7 +299,7 @@ void window_landed(struct server *s, struct job *job)
 		answer_send(&a, job);
 }
 
-int windows_close(struct server *s, struct upload *u)
+int windows_close(struct server *s, struct conn *c, struct upload *u)
 {
 	int rc = 0;
 
@@ -300,7 +307,7 @@ int windows_close(struct server *s, struct upload *u)
 		struct piece *p = &u->pieces[i];
 		int one = piece_close(s, p);
 
-		piece_free(s, p);
+		piece_free(s, c, p);
 		p->state = PIECE_NONE;
 		rc = rc ? rc : one;
 	}
