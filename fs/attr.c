@@ -47,7 +47,8 @@ static int node_attr(struct pt_fs *fs, struct pt_fs_inode *inode, const struct p
 	return 0;
 }
 
-/* All paths lead through the root, those to .ptio too: while the daemon cannot be reached it is as it last was, so that what is wrong can be read. */
+/* All paths lead through the root, those to .ptio too: while a daemon cannot be reached it is as it last was, so that what is wrong can be read. A local store has no such
+ * excuse. */
 static int root_attr(struct pt_fs *fs, const struct pt_node *known, struct stat *st)
 {
 	struct pt_fs_inode *root = fs->root;
@@ -63,7 +64,7 @@ static int root_attr(struct pt_fs *fs, const struct pt_node *known, struct stat 
 	if (rc == 0) {
 		fs->root_st = *st;
 		fs->root_known = true;
-	} else if (rc == -EIO && fs->root_known) {
+	} else if (rc == -EIO && fs->root_known && pt_fs_transport_is_remote(fs)) {
 		*st = fs->root_st;
 		pt_fail_clear();
 		rc = 0;

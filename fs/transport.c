@@ -13,6 +13,13 @@ const char *pt_fs_transport_name(const struct pt_fs *fs)
 	return pt_remote_status(&fs->store->data, &net) ? net.transport : "local";
 }
 
+bool pt_fs_transport_is_remote(const struct pt_fs *fs)
+{
+	struct pt_net_status net;
+
+	return pt_remote_status(&fs->store->data, &net);
+}
+
 bool pt_fs_transport_is_down(const struct pt_fs *fs)
 {
 	struct pt_net_status net;

@@ -8,6 +8,7 @@
 
 /* "local", "tcp", "tcp+tls" or "rdma": how objects are read now. */
 const char *pt_fs_transport_name(const struct pt_fs *fs);
+bool pt_fs_transport_is_remote(const struct pt_fs *fs);                 /* the store is a daemon's */
 /* Whether the store is a daemon's, and it is not reached now. */
 bool pt_fs_transport_is_down(const struct pt_fs *fs);
 /* A member "remote" of root, for stores that a daemon exports. root may be NULL. */

@@ -1,4 +1,5 @@
 """The worst day: kill -9 of the driver at any moment, damaged stores, bounded memory."""
+import errno
 import os
 import subprocess
 import threading
@@ -138,3 +139,15 @@ def test_a_full_disk_is_enospc_and_the_old_revision_stays(mounts, scratch):
         assert mount.stop() == 0
     finally:
         subprocess.run(["umount", "-l", str(small)])
+
+
+def test_a_root_that_cannot_be_read_is_an_error_where_the_store_is_local(mounts, monkeypatch):
+    other = mounts()
+    monkeypatch.setenv("PTIO_FAULTS", "meta.*:error=EIO:after=100")
+    mount = mounts("second", options="entry_timeout=0")
+    monkeypatch.delenv("PTIO_FAULTS")
+    with pytest.raises(OSError) as failed:
+        for i in range(200):
+            other.key(f"k{i}")          # what the driver has kept of the index is of no use any more
+            os.stat(mount.point)
+    assert failed.value.errno == errno.EIO
