@@ -1,9 +1,9 @@
 /* manifest/group.c - publishing the parts of many keys of one directory, and the file that shows them, by one batch.
  *
  * The keys are looked up by name when the batch is made: one that is not there yet is made by it. A part joins its pending set as in commit.c. Sets that are complete
- * with it become revisions, in the same batch. Whole tensors, which one writer stores alone, would be complete at once; while a set of the group waits for other parts
- * they wait with it, as pending sets with nothing missing. So the batch that completes the sets finishes the whole tensors as well: its own, and those that
- * another writer has left behind under the names that it follows.
+ * with it become revisions, in the same batch, if all sets of the group are. While one waits for other parts they all wait, even as pending sets with nothing
+ * missing, as whole tensors are at once, which one writer stores alone. So the batch that completes the sets finishes the whole tensors as well: its own, and those
+ * that another writer has left behind under the names that it follows.
  * Groups of one process take turns, since they mostly change the same records; those of others are noticed by the compares. */
 #include <errno.h>
 #include <inttypes.h>
@@ -315,7 +315,7 @@ static int look(struct pt_group *g)
 	}
 	for (i = 0; i < g->count && !rc; i++) {
 		m = &g->members[i];
-		if (m->set && m->set->object_count == (uint32_t)m->set->set_size && (g->finishes || m->set->set_size > 1))
+		if (m->set && g->finishes)
 			rc = finish(m, attrs);
 	}
 	if (rc < 0 && m && rc != -EAGAIN)
@@ -513,6 +513,7 @@ static int put_file(struct pt_group *g, struct pt_group_file *f)
 	put_blob(g, &f->blob, f->blob_bytes, 0);
 	pt_rkey_models(&key, g->dir_node);
 	put_now(g, &key);
+	compare(g, &key, f->models_version);
 	return put_node(g, n);
 }
 

@@ -147,6 +147,7 @@ struct pt_group_file {
 	struct pt_node node;            /* as read; id 0: it is made, with this name, mode, uid, gid */
 	struct pt_blob_ref blob;        /* sealed, new: what it becomes a container of */
 	uint64_t blob_bytes;
+	uint64_t models_version;        /* pt_node_models_version of the directory, which is still to be so */
 	int64_t mtime_ns;               /* 0: now */
 };
 /* Called for every try. Errors end the publication; -EAGAIN is one more try. */
@@ -162,7 +163,7 @@ int pt_group_create(struct pt_repo *repo, uint64_t dir_node, struct pt_group **r
 int pt_group_add(struct pt_group *g, const char *name, struct pt_part *part);
 /* The key's tensor is stored whole by another writer's group: if it waits for the sets of this one, they become revisions together. */
 int pt_group_follow(struct pt_group *g, const char *name);
-/* Sets with all their parts become revisions, unless they are whole tensors while others wait. -ENOTDIR, -EEXIST, -EINVAL (the sentence begins with the key's name),
+/* The sets become revisions when all of them have all their parts. -ENOTDIR, -EEXIST, -EINVAL (the sentence begins with the key's name),
  * -EFBIG: more than one batch takes; nothing has changed then. -EBUSY: races without end. -EIO: nobody can tell. */
 int pt_group_publish(struct pt_group *g, const struct pt_group_calls *calls, void *ctx);
 void pt_group_free(struct pt_group *g);                                 /* discards what was not published; NULL is fine */

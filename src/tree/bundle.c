@@ -41,9 +41,37 @@ int pt_bundle_look(struct pt_bundle *b, struct pt_models *models, struct pt_repo
 	return 0;
 }
 
-static int compare(const void *a, const void *b)
+static int by_text(const void *a, const void *b)
 {
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+int pt_bundle_check(struct pt_bundle *b, struct pt_models *models, struct pt_repo *repo, uint64_t dir_node)
+{
+	struct pt_model_dir *dir;
+	const char *name;
+	uint32_t f, i;
+	int rc;
+
+	rc = pt_node_models_version(repo, dir_node, &b->models_version);
+	if (!rc)
+		rc = pt_models_dir(models, dir_node, &dir);
+	if (rc < 0)
+		return rc;
+	for (f = 0; f < dir->file_count && !rc; f++) {
+		const struct pt_container *c = dir->files[f].c;
+
+		if (!c->bundle || strcmp(dir->files[f].name, b->file_name) == 0)
+			continue;
+		for (i = 0; i < c->tensor_count && !rc; i++) {
+			name = c->names + c->tensors[i].name;
+			if (bsearch(&name, b->names, b->count, sizeof(*b->names), by_text))
+				rc = pt_fail(EEXIST, "%.200s: the ranks' file '%.200s' in this directory has a tensor of that name: write this file in a directory of its own, or remove the other",
+					     name, dir->files[f].name);
+		}
+	}
+	pt_model_dir_unref(dir);
+	return rc;
 }
 
 /* The names and what is there already: sorted, each once; the strings stay theirs. */
@@ -63,7 +91,7 @@ static int join(const struct pt_bundle *b, const char ***ret_all, uint32_t *ret_
 		all[i] = b->names[i];
 	for (i = 0; c && i < c->tensor_count; i++)
 		all[b->count + i] = c->names + c->tensors[i].name;
-	qsort(all, total, sizeof(*all), compare);
+	qsort(all, total, sizeof(*all), by_text);
 	for (i = 0; i < total; i++)
 		if (!n || strcmp(all[n - 1], all[i]) != 0)
 			all[n++] = all[i];
@@ -133,6 +161,7 @@ int pt_bundle_make(struct pt_bundle *b, struct pt_repo *repo, bool finishes, str
 	memset(&b->node, 0, sizeof(b->node));
 	ret_file->blob = b->blob;
 	ret_file->blob_bytes = b->blob_bytes;
+	ret_file->models_version = b->models_version;
 	ret_file->mtime_ns = b->attrs->mtime_ns;
 	*ret_writes = b->taken = true;
 out:

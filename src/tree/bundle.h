@@ -17,6 +17,7 @@ struct pt_bundle {
 	/* As last looked at: */
 	struct pt_node node;            /* the file; id 0: there is none */
 	struct pt_container *old;       /* if that is a bundle */
+	uint64_t models_version;        /* of the directory, when other bundles were looked at */
 	/* What was stored for it: */
 	struct pt_blob_ref blob;
 	uint64_t blob_bytes;
@@ -26,6 +27,8 @@ struct pt_bundle {
 
 /* Reads the file that is there. -EEXIST: a directory or symlink has the name; -EAGAIN: it has just changed. */
 int pt_bundle_look(struct pt_bundle *b, struct pt_models *models, struct pt_repo *repo, uint64_t dir_node);
+/* -EEXIST: another bundle of the directory has one of the tensors: it would show these, or both would be a mixture. Then nothing may be published. */
+int pt_bundle_check(struct pt_bundle *b, struct pt_models *models, struct pt_repo *repo, uint64_t dir_node);
 /* Makes it a bundle of these tensors, or adds them to the one it is. A file that is there and no bundle is replaced when the tensors become readable (finishes), and
  * left alone until then. Then it also takes the shape of the pickle, unless it has tensors of other ranks' files that this one lacks. As struct pt_group_calls wants it. */
 int pt_bundle_make(struct pt_bundle *b, struct pt_repo *repo, bool finishes, struct pt_group_file *ret_file, bool *ret_writes);

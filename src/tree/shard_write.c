@@ -540,6 +540,8 @@ static int group_begin(void *ctx)
 	int rc;
 
 	rc = pt_bundle_look(&w->bundle, w->models, w->repo, w->dir_node);
+	if (!rc)
+		rc = pt_bundle_check(&w->bundle, w->models, w->repo, w->dir_node);
 	for (i = 0; !rc && w->bundle.old && i < w->bundle.old->tensor_count; i++) {
 		name = w->bundle.old->names + w->bundle.old->tensors[i].name;
 		if (!bsearch(&name, w->bundle.names, w->bundle.count, sizeof(*w->bundle.names), by_text))

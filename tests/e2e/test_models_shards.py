@@ -324,13 +324,14 @@ def test_a_file_that_is_stored_while_it_comes_goes_forward_only(mnt, scratch):
     os.pwrite(fd, data[:5000], 0)
     assert os.pread(fd, len(data), 0) == data
     os.close(fd)
+    (d / "model.pt").unlink()
     # So may one that is renamed when it is whole, and one is called as it is when it is closed.
     for r, temp in ((0, ".x"), (1, "y.pt")):
         with open(d / f"tp={r}of2" / temp, "wb") as f:
             f.write(data)
             f.flush()
             os.rename(d / f"tp={r}of2" / temp, d / f"tp={r}of2" / "other.pt")
-    assert torch.equal(torch.load(d / "other.pt")["lm_head.weight"], torch.ones(128, 64)) and sorted(os.listdir(d)) == ["lm_head.weight", "model.pt", "other.pt"]
+    assert torch.equal(torch.load(d / "other.pt")["lm_head.weight"], torch.ones(128, 64)) and sorted(os.listdir(d)) == ["lm_head.weight", "other.pt"]
 
 
 def test_a_rank_killed_in_the_middle_leaves_nothing(mnt, scratch):
@@ -402,3 +403,45 @@ def test_a_hole_where_a_header_is_begun_takes_no_memory(mnt, scratch, cut):
     assert path.stat().st_size == 2 << 30 and mnt.memory_peak() - peak < 64 << 20
     with open(path, "rb") as f:
         assert f.read(4096) == head.ljust(4096, b"\0")
+
+
+@pytest.mark.parametrize("kind", ["writer", "tp"])
+@pytest.mark.parametrize("complete", [False, True])
+def test_two_files_of_a_directory_cannot_share_tensors(mnt, kind, complete):
+    d = mnt.key("policy")
+
+    def write(name, value, rank):
+        torch.save({"lm_head.weight": torch.full((4, 4), value), "model.norm.weight": torch.full((4,), value)}, d / f"{kind}={rank}of2" / name)
+
+    for r in range(1 + complete):
+        write("model.pt", 1.0, r)
+    for r in range(2):
+        with pytest.raises(REFUSED):
+            write("ema.pt", 2.0, r)
+        assert "model.pt" in mnt.errors() and "directory of its own" in mnt.errors()
+    assert not (d / "ema.pt").exists()
+    if not complete:
+        write("model.pt", 1.0, 1)
+    assert {v.min().item() for v in torch.load(d / "model.pt").values()} == {v.max().item() for v in torch.load(d / "model.pt").values()} == {1.0}
+    (d / "model.pt").unlink()
+    for r in range(2):
+        write("ema.pt", 2.0, r)
+    assert {v.min().item() for v in torch.load(d / "ema.pt").values()} == {2.0}
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_a_round_whose_shapes_do_not_agree_changes_nothing(mnt, order):
+    d = mnt.key("policy")
+
+    def write(value, rank, columns=4):
+        sd = {"lm_head.weight": torch.full((8, columns), value), "model.norm.weight": torch.full((4,), value)}
+        torch.save(sd, d / f"writer={rank}of2" / "model.pt")
+
+    for r in range(2):
+        write(1.0, r)
+    before = state(d)
+    for r in order:
+        write(2.0, r, 4 + 2 * r)
+        assert state(d) == before
+    told = subprocess.run([str(PTIO), "-s", mnt.store, "pending"], capture_output=True, text=True, check=True).stdout
+    assert "waits for other tensors" in told
