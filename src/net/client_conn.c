@@ -228,7 +228,8 @@ static int got_proof(struct pt_net_client *c, const Ptio__Wire__ServerProof *p)
 	c->session.rdma_port = s->rdma_port <= 65535 && s->rdma_token.len == sizeof(c->session.rdma_token) ? (uint16_t)s->rdma_port : 0;
 	if (c->session.rdma_port)
 		memcpy(c->session.rdma_token, s->rdma_token.data, sizeof(c->session.rdma_token));
-	c->session.pieces_max = c->session.rdma_port && s->pieces_max <= PT_WIRE_PIECES_MAX ? s->pieces_max : 0;
+	/* What cannot be written to a piece goes in one message (store/remote_write.c). */
+	c->session.pieces_max = c->session.rdma_port && s->pieces_max <= PT_WIRE_PIECES_MAX && s->body_max == PT_WIRE_BODY_MAX ? s->pieces_max : 0;
 	c->session.peer = c->addrs[c->addr].sa;
 	rdma_peer(&c->session, &s->rdma_address);
 	pthread_mutex_unlock(&c->lock);

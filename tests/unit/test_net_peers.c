@@ -162,6 +162,7 @@ struct false_daemon {
 	int listen_fd;
 	uint16_t port;
 	uint32_t version;
+	uint64_t body_max;              /* 0: it wants a secret; else it says that it takes uploads by RDMA */
 	pthread_t thread;
 };
 
@@ -178,11 +179,17 @@ static void *impersonate(void *arg)
 	hello.version = f->version == PT_WIRE_VERSION ? f->version : 0;
 	hello.version_own = f->version;
 	hello.nonce = (ProtobufCBinaryData){ sizeof(nonce), nonce };
-	hello.secret_wanted = true;
+	hello.secret_wanted = !f->body_max;
 	raw_send(&r, &hello.base, NULL, 0);
 	if (raw_recv(&r, &ptio__wire__client_proof__descriptor)) {
 		session.calls_max = 1;
-		session.body_max = session.bytes_max = 1 << 20;
+		session.body_max = f->body_max ? f->body_max : PT_WIRE_BODY_MAX;
+		session.bytes_max = PT_WIRE_BODY_MAX;
+		if (f->body_max) {
+			session.rdma_port = 1;
+			session.rdma_token = (ProtobufCBinaryData){ 16, nonce };
+			session.pieces_max = PT_WIRE_PIECES_MAX;
+		}
 		session.ranges_max = 1;
 		session.lease_ttl_ns = 1000000000;
 		proof.session = &session;
@@ -215,7 +222,7 @@ static void false_stop(struct false_daemon *f)
 
 START_TEST(a_daemon_that_does_not_know_the_secret_is_not_believed)
 {
-	struct false_daemon f;
+	struct false_daemon f = { 0 };
 	char hosts[64];
 
 	dir = dir_make();
@@ -225,12 +232,36 @@ START_TEST(a_daemon_that_does_not_know_the_secret_is_not_believed)
 }
 END_TEST
 
+/* An upload's slot that cannot be written to a piece goes in one message. */
+START_TEST(without_messages_as_large_as_a_piece_there_are_no_pieces)
+{
+	static const uint64_t body_max[] = { PT_WIRE_BODY_MAX, PT_WIRE_BODY_MAX / 2 };
+	struct pt_net_options o = { .timeout_ns = 20 * INT64_C(1000000000) };
+	struct pt_net_session session;
+	struct pt_net_client *client;
+	char hosts[64];
+
+	for (int i = 0; i < 2; i++) {
+		struct false_daemon f = { .body_max = body_max[i] };
+
+		false_start(&f, PT_WIRE_VERSION, hosts);
+		o.hosts = hosts;
+		MUST_WORK(pt_net_client_open(&o, &client));
+		pt_net_session(client, &session);
+		pt_net_client_close(client);
+		false_stop(&f);
+		ck_assert_uint_eq(session.body_max, body_max[i]);
+		ck_assert_uint_eq(session.pieces_max, i ? 0 : PT_WIRE_PIECES_MAX);
+	}
+}
+END_TEST
+
 START_TEST(another_version_is_refused_by_name_on_both_sides)
 {
 	Ptio__Wire__ClientHello hello = PTIO__WIRE__CLIENT_HELLO__INIT;
 	Ptio__Wire__ServerHello *h;
 	uint8_t nonce[PT_WIRE_NONCE] = { 3 };
-	struct false_daemon f;
+	struct false_daemon f = { 0 };
 	char hosts[64];
 	struct raw r;
 
@@ -535,6 +566,7 @@ int main(void)
 	tcase_add_test(tcase, a_stranger_learns_version_and_nonce_and_nothing_else);
 	tcase_add_test(tcase, a_proof_that_was_overheard_opens_nothing);
 	tcase_add_test(tcase, a_daemon_that_does_not_know_the_secret_is_not_believed);
+	tcase_add_test(tcase, without_messages_as_large_as_a_piece_there_are_no_pieces);
 	tcase_add_test(tcase, another_version_is_refused_by_name_on_both_sides);
 	tcase_add_test(tcase, a_newer_client_with_this_version_among_its_own_is_served);
 	tcase_add_test(tcase, noise_ends_its_connection_and_nothing_else);
