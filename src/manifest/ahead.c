@@ -59,6 +59,8 @@ static void want_content(struct pt_repo_ahead *a, uint64_t node)
 {
 	struct pt_rkey key;
 
+	if (!node)
+		return;                         /* would be the sets of all */
 	pt_rkey_pending(&key, node, NULL, NULL);
 	want(a, &key, true);
 	pt_rkey_manifest(&key, node, NULL);

@@ -174,7 +174,7 @@ static int look_check(const Ptio__Wire__MetaLook *l)
 	if (l->n_key < 1 || l->n_key > PT_WIRE_LOOKS_MAX || l->begins.len != l->n_key)
 		return bad("too few or too many look-ups");
 	for (size_t i = 0; i < l->n_key; i++)
-		if (l->begins.data[i] > 1 || !l->key[i].len)
+		if (l->begins.data[i] > 1 || l->key[i].len < (l->begins.data[i] ? PT_WIRE_BEGINS_MIN : 1))
 			return bad("a look-up that makes no sense");
 	return 0;
 }

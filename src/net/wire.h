@@ -25,6 +25,7 @@
 #define PT_WIRE_KEYS_MAX 128u
 #define PT_WIRE_OPS_MAX 262144u
 #define PT_WIRE_LOOKS_MAX 1024u
+#define PT_WIRE_BEGINS_MIN 9u                   /* bytes that a group of keys has in common: what and which node they are of */
 #define PT_WIRE_BLOBS_MAX 16384u
 #define PT_WIRE_PIECES_MAX 16u
 #define PT_WIRE_PORT 7846                       /* PTIO on a telephone */

@@ -339,6 +339,13 @@ size_t pt_meta_looks_max(struct pt_meta *m)
 	return m->ops->look ? m->ops->looks_max(m->h) : 0;
 }
 
+static int check_look(const struct pt_meta_look *look)
+{
+	if (look->begins && look->key.len < PT_META_BEGINS_MIN)
+		return pt_fail(EINVAL, "a look for all keys that begin with %zu bytes; give %d at least", look->key.len, PT_META_BEGINS_MIN);
+	return check_key(look->key.len);
+}
+
 int pt_meta_look(struct pt_meta *m, const struct pt_meta_look *looks, size_t n, pt_meta_scan_fn *fn, void *ctx)
 {
 	size_t most = pt_meta_looks_max(m), some;
@@ -348,7 +355,7 @@ int pt_meta_look(struct pt_meta *m, const struct pt_meta_look *looks, size_t n, 
 	int rc = 0;
 
 	for (size_t i = 0; i < n && rc == 0; i++)
-		rc = check_key(looks[i].key.len);
+		rc = check_look(&looks[i]);
 	for (size_t i = 0; most && i < n && rc == 0; i += some) {
 		some = n - i < most ? n - i : most;
 		count(&m->counters.queries);

@@ -20,6 +20,7 @@
 #define PT_META_KEY_MAX 1536
 #define PT_META_VALUE_MAX (64u << 20)
 #define PT_META_BATCH_MAX 128
+#define PT_META_BEGINS_MIN 9
 #define PT_META_GROUP_MAX 262144
 
 struct pt_meta_key {
@@ -64,7 +65,8 @@ typedef int pt_meta_scan_fn(void *ctx, const void *key, size_t key_len, const vo
 /* Callback of get_many: of keys[at]; version 0: absent. Bytes are valid during the call, which must not use the engine. */
 typedef int pt_meta_many_fn(void *ctx, size_t at, const void *value, size_t value_len, uint64_t version);
 
-/* One look-up of many: a record, or all whose keys begin so. */
+/* One look-up of many: a record, or all whose keys begin so, with at least PT_META_BEGINS_MIN bytes: many looks at much of the index are more than one request
+ * may ask of a daemon. */
 struct pt_meta_look {
 	struct pt_meta_key key;
 	bool begins;

@@ -133,6 +133,8 @@ static void meta_scan(void *h, const struct pt_meta_key *start, const struct pt_
 
 /* ---- look: as a scan ---- */
 
+_Static_assert(PT_META_BEGINS_MIN >= PT_WIRE_BEGINS_MIN, "a daemon refuses what pt_meta_look lets through");
+
 static size_t meta_looks_max(void *h)
 {
 	return ((struct pt_remote *)h)->session.looks_max;

@@ -47,6 +47,7 @@ static void walk_request(const Ptio__Wire__Request *q)
 		for (size_t i = 0; i < q->meta_look->n_key; i++) {
 			touch(&q->meta_look->key[i]);
 			must(q->meta_look->begins.data[i] <= 1);
+			must(q->meta_look->key[i].len >= (q->meta_look->begins.data[i] ? PT_WIRE_BEGINS_MIN : 1));
 		}
 		break;
 	case PTIO__WIRE__REQUEST__OP_META_COMMIT:

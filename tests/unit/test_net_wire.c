@@ -105,7 +105,13 @@ START_TEST(requests_that_make_no_sense_are_refused)
 	Ptio__Wire__Write write = PTIO__WIRE__WRITE__INIT;
 	Ptio__Wire__MetaGet get = PTIO__WIRE__META_GET__INIT;
 	Ptio__Wire__Blobs blobs = PTIO__WIRE__BLOBS__INIT;
+	Ptio__Wire__MetaLook look = PTIO__WIRE__META_LOOK__INIT;
+	ProtobufCBinaryData look_key = { PT_WIRE_BEGINS_MIN - 1, (uint8_t *)"123456789" };
+	uint8_t look_begins = 0;
 
+	look.n_key = 1;
+	look.key = &look_key;
+	look.begins = (ProtobufCBinaryData){ 1, &look_begins };
 	MUST_WORK(read_rc(2, 0, 5, 100, sizeof(blob)));
 	MUST_FAIL(EPROTO, read_rc(1, 0, 5, 100, sizeof(blob)));
 	MUST_FAIL(EPROTO, read_rc(2, 1, 5, 100, sizeof(blob)));
@@ -127,6 +133,15 @@ START_TEST(requests_that_make_no_sense_are_refused)
 	get.n_key = 1;
 	MUST_WORK(pt_wire_request_check(&q, 0));
 	MUST_FAIL(EPROTO, pt_wire_request_check(&q, 9));
+	q.op_case = PTIO__WIRE__REQUEST__OP_META_LOOK;
+	q.meta_look = &look;
+	MUST_WORK(pt_wire_request_check(&q, 0));
+	look_begins = 1;
+	MUST_FAIL(EPROTO, pt_wire_request_check(&q, 0));
+	look_key.len = PT_WIRE_BEGINS_MIN;
+	MUST_WORK(pt_wire_request_check(&q, 0));
+	look_begins = 2;
+	MUST_FAIL(EPROTO, pt_wire_request_check(&q, 0));
 	q.op_case = PTIO__WIRE__REQUEST__OP_STAT;
 	q.stat = &blobs;
 	MUST_FAIL(EPROTO, pt_wire_request_check(&q, 0));

@@ -217,11 +217,12 @@ static int write_down(void *ctx, const void *key, size_t key_len, const void *va
 
 START_TEST(a_look_gives_records_and_all_that_begin_so_in_the_order_asked)
 {
-	static const char *const keys[] = { "a", "ab", "abc", "b" };
+	static const char *const keys[] = { "12345678a", "12345678ab", "12345678abc", "b" };
 	static const struct {
 		const char *key;
 		bool begins;
-	} wants[] = { { "b", false }, { "ab", true }, { "none", false }, { "none", true }, { "a", false }, { "a", true }, { "b", false } };
+	} wants[] = { { "b", false }, { "12345678ab", true }, { "none", false }, { "none, or so", true }, { "12345678a", false }, { "12345678a", true },
+		    { "b", false } };
 	struct pt_meta_look look[sizeof(wants) / sizeof(wants[0])], many[3000];
 	struct pt_buf text = PT_BUF_INIT;
 
@@ -232,7 +233,8 @@ START_TEST(a_look_gives_records_and_all_that_begin_so_in_the_order_asked)
 		look[i] = (struct pt_meta_look){ { wants[i].key, strlen(wants[i].key) }, wants[i].begins };
 	MUST_WORK(pt_meta_look(&meta, look, sizeof(wants) / sizeof(wants[0]), write_down, &text));
 	pt_buf_append_u8(&text, 0);
-	ck_assert_str_eq((char *)text.data, "b=b ab=ab abc=abc a=a a=a ab=ab abc=abc b=b ");
+	ck_assert_str_eq((char *)text.data, "b=b 12345678ab=12345678ab 12345678abc=12345678abc 12345678a=12345678a 12345678a=12345678a "
+			 "12345678ab=12345678ab 12345678abc=12345678abc b=b ");
 	/* More than one request takes. */
 	pt_buf_reset(&text);
 	for (size_t i = 0; i < 3000; i++)
@@ -240,7 +242,9 @@ START_TEST(a_look_gives_records_and_all_that_begin_so_in_the_order_asked)
 	MUST_WORK(pt_meta_look(&meta, many, 3000, write_down, &text));
 	ck_assert_uint_eq(text.len, 3000 * 4);
 	MUST_WORK(pt_meta_look(&meta, look, 0, write_down, &text));
-	look[1].key.len = 0;
+	look[1].key.len = PT_META_BEGINS_MIN - 1;
+	MUST_FAIL(EINVAL, pt_meta_look(&meta, look, 2, write_down, &text));
+	look[0].key.len = 0;
 	MUST_FAIL(EINVAL, pt_meta_look(&meta, look, 2, write_down, &text));
 	pt_buf_done(&text);
 	pt_meta_close(&meta);
