@@ -2,9 +2,10 @@
  *
  * Keys are byte strings of 1..1536 bytes, compared by memcmp; values up to PT_META_VALUE_MAX. Each record has a version, a
  * number that every change of the record makes larger than any version seen before in this store; 0 means absent.
- * A batch is all or nothing, and durable when it completes (unless the engine is volatile). Batches touch few records
- * (128 at most, each written once), so that an engine over etcd can keep the promise; only the one that publishes all
- * tensors of a state dict may be as large as PT_META_GROUP_MAX, and an engine that takes less says so (-EFBIG).
+ * A batch is all or nothing, and durable when it completes (unless the engine is volatile, or it was committed lazily).
+ * Batches touch few records (128 at most, each written once), so that an engine over etcd can keep the promise; only the
+ * one that publishes all tensors of a state dict may be as large as PT_META_GROUP_MAX, and an engine that takes less says
+ * so (-EFBIG).
  * Engines may be called by many threads at once. Operations complete through struct pt_done; the pt_meta_* functions
  * below are the synchronous forms, and check arguments for every engine. */
 #ifndef PT_STORE_META_H
