@@ -55,7 +55,7 @@ static void commit_done(struct commit *c)
 static bool same_set(const struct pt_pending *a, const struct pt_pending *b)
 {
 	return a->written == b->written && a->set_size == b->set_size && a->set_dim == b->set_dim && a->dtype == b->dtype && a->split == b->split &&
-	       !strcmp(a->step, b->step) && !strcmp(a->scope, b->scope) && pt_shape_equal(&a->shape, &b->shape);
+	       !strcmp(a->step, b->step) && !strcmp(a->scope, b->scope) && pt_shape_equal(&a->shape, &b->shape) && a->round == b->round;
 }
 
 int pt_set_load(struct pt_repo *repo, uint64_t node, const struct pt_part *part, bool single, struct pt_pending **ret_set, struct pt_rkey *ret_key,

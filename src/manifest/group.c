@@ -49,6 +49,7 @@ struct pt_group {
 	uint64_t dir_node;
 	char scope[PT_LAYOUT_TEXT_MAX], step[PT_STEP_MAX + 1];  /* of the first part: what is followed waits there */
 	bool any;                       /* there was one */
+	uint64_t round;
 	struct member *members;
 	size_t count, cap;
 	struct pt_node dir;             /* as last looked at */
@@ -94,6 +95,11 @@ static int member_new(struct pt_group *g, const char *name, struct member **ret_
 	return 0;
 }
 
+void pt_group_round(struct pt_group *g, uint64_t round)
+{
+	g->round = round;
+}
+
 int pt_group_add(struct pt_group *g, const char *name, struct pt_part *part)
 {
 	struct member *m;
@@ -114,6 +120,7 @@ int pt_group_add(struct pt_group *g, const char *name, struct pt_part *part)
 		memcpy(g->step, part->step, sizeof(g->step));
 		g->any = true;
 	}
+	part->round = part->object.part.size == 1 && part->object.part.dim == -1 ? g->round : 0;
 	m->part = *part;
 	m->has_part = true;
 	memset(part, 0, sizeof(*part));
@@ -233,7 +240,7 @@ static int waiting_one(void *ctx, const struct pt_pending *p)
 	struct waiting *w = ctx;
 	struct pt_pending *copy;
 
-	if (p->set_size != 1 || p->object_count != 1 || strcmp(p->scope, w->group->scope) != 0 || strcmp(p->step, w->group->step) != 0 ||
+	if (p->set_size != 1 || p->round != w->group->round || p->object_count != 1 || strcmp(p->scope, w->group->scope) != 0 || strcmp(p->step, w->group->step) != 0 ||
 	    (w->found && w->found->updated_ns >= p->updated_ns))
 		return 0;
 	copy = pt_memdup(p, sizeof(*p));

@@ -121,6 +121,7 @@ struct pt_pending {
 	int32_t set_size, set_dim;
 	enum pt_split split;
 	char step[PT_STEP_MAX + 1];
+	uint64_t round;                 /* of whole tensors: of the other sets that they wait for (pt_group_round); 0: none */
 	int64_t created_ns, updated_ns;
 	uint32_t object_count;          /* parts here so far, by rank */
 	struct pt_object *objects;

@@ -277,6 +277,8 @@ int pt_record_pending_encode(const struct pt_pending *p, struct pt_buf *out)
 	pt_buf_append_le64(out, (uint64_t)p->created_ns);
 	pt_buf_append_le64(out, (uint64_t)p->updated_ns);
 	append_objects(out, p->objects, p->object_count);
+	if (p->round)
+		pt_buf_append_le64(out, p->round);
 	return pt_buf_failed(out) ? pt_fail_nomem() : 0;
 }
 
@@ -289,6 +291,8 @@ static bool pending_sound(const struct pt_pending *p)
 	bool whole = p->set_size == 1 && p->set_dim == -1;      /* waits for other keys' sets (group.c) */
 
 	if (p->set_size < 1 || p->set_size > PT_SET_MAX || (!whole && (p->set_dim < 0 || (uint32_t)p->set_dim >= p->shape.ndim)))
+		return false;
+	if (p->round && !whole)
 		return false;
 	if (whole && p->written != PT_WRITTEN_FULL && p->written != PT_WRITTEN_SCOPE)
 		return false;
@@ -320,6 +324,7 @@ int pt_record_pending_decode(const void *data, size_t len, struct pt_pending **r
 	struct set_head h;
 	struct pt_reader r;
 	unsigned int known;
+	bool more;
 	int rc;
 
 	pt_reader_init(&r, data, len);
@@ -345,7 +350,10 @@ int pt_record_pending_decode(const void *data, size_t len, struct pt_pending **r
 	p->created_ns = (int64_t)pt_reader_le64(&r);
 	p->updated_ns = (int64_t)pt_reader_le64(&r);
 	rc = read_objects(&r, &p->objects, &p->object_count);
-	if (!rc && (r.bad || pt_reader_left(&r) || known > 1 || !pending_sound(p)))
+	more = !rc && pt_reader_left(&r);
+	if (more)
+		p->round = pt_reader_le64(&r);
+	if (!rc && (r.bad || pt_reader_left(&r) || more != (p->round != 0) || known > 1 || !pending_sound(p)))
 		rc = pt_record_bad("pending set");
 	if (rc < 0) {
 		pt_pending_free(p);

@@ -121,6 +121,7 @@ struct pt_part {                        /* one sealed upload, ready to be publis
 	struct pt_layout scope_axes;
 	uint32_t mode, uid, gid;
 	int64_t mtime_ns;               /* 0: now */
+	uint64_t round;                 /* pt_group_round; 0: none. Set by the group, of whole tensors */
 	bool shared;                    /* something in the index refers to the object already, and goes on doing so; chunk_hashes is empty */
 };
 
@@ -159,6 +160,8 @@ struct pt_group_calls {
 };
 
 int pt_group_create(struct pt_repo *repo, uint64_t dir_node, struct pt_group **ret_group);
+/* What its parts belong to: whole tensors wait for sets of the same round, scope and step only. Before any part; not 0. */
+void pt_group_round(struct pt_group *g, uint64_t round);
 /* Takes over a sealed part of the key `name`, which is made if it is not there; *part is emptied, also on failure. Each name once. */
 int pt_group_add(struct pt_group *g, const char *name, struct pt_part *part);
 /* The key's tensor is stored whole by another writer's group: if it waits for the sets of this one, they become revisions together. */

@@ -125,6 +125,7 @@ int pt_set_create(uint64_t node, const struct pt_part *part, struct pt_pending *
 		set->shape.dim[set->set_dim] = 0;
 	set->split = part->split;
 	memcpy(set->step, part->step, sizeof(set->step));
+	set->round = part->round;
 	*ret_set = set;
 	return 0;
 }
@@ -144,6 +145,8 @@ int pt_set_identity(const struct pt_pending *set, struct pt_hash128 *ret_identit
 	pt_buf_append_le32(&b, set->shape.ndim);
 	for (d = 0; d < set->shape.ndim; d++)
 		pt_buf_append_le64(&b, set->shape.dim[d]);
+	if (set->round)
+		pt_buf_append_le64(&b, set->round);
 	if (pt_buf_failed(&b)) {
 		pt_buf_done(&b);
 		return pt_fail_nomem();

@@ -39,6 +39,7 @@ struct pt_shard_writer {
 	struct pt_model_dir *dir;
 	char dir_key[PT_KEY_MAX + 1];
 	struct pt_group *group;
+	uint64_t round;                 /* how many ranks write, and by which axis */
 	struct pt_bundle bundle;
 	struct pt_parser *parser;
 	int error;
@@ -58,6 +59,16 @@ struct pt_shard_writer {
 	struct pt_spool spool;          /* of that storage, when a tensor in it is strided */
 };
 
+/* The number of ranks below, the axis above. */
+static uint64_t round_of(const struct pt_request *base)
+{
+	const struct pt_axis *tp = pt_layout_find(&base->layout, PT_AXIS_TP);
+
+	if (base->has_partition)
+		return (uint64_t)1 << 32 | (uint32_t)base->partition.size;
+	return tp ? (uint64_t)2 << 32 | (uint32_t)tp->size : (uint64_t)3 << 32 | 1;
+}
+
 int pt_shard_writer_create(struct pt_models *models, struct pt_repo *repo, uint64_t dir_node, const struct pt_request *base, const char *file_name,
 			   const struct pt_upload_options *attrs, struct pt_shard_writer **ret_w)
 {
@@ -72,6 +83,7 @@ int pt_shard_writer_create(struct pt_models *models, struct pt_repo *repo, uint6
 	w->dir_node = dir_node;
 	w->base = *base;
 	w->attrs = *attrs;
+	w->round = round_of(base);
 	w->spool.fd = -1;
 	w->open_storage = UINT32_MAX;
 	w->file_name = pt_strdup(file_name);
@@ -85,6 +97,7 @@ int pt_shard_writer_create(struct pt_models *models, struct pt_repo *repo, uint6
 		pt_shard_writer_free(w);
 		return rc;
 	}
+	pt_group_round(w->group, w->round);
 	*ret_w = w;
 	return 0;
 }

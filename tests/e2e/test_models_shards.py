@@ -445,3 +445,23 @@ def test_a_round_whose_shapes_do_not_agree_changes_nothing(mnt, order):
         assert state(d) == before
     told = subprocess.run([str(PTIO), "-s", mnt.store, "pending"], capture_output=True, text=True, check=True).stdout
     assert "waits for other tensors" in told
+
+
+@pytest.mark.parametrize("tags", [("", ""), (",step=5", ",step=5"), (",step=5", ",step=6"), ("", ",step=6")])
+def test_a_tensor_that_waits_is_taken_by_its_own_ranks_only(mnt, tags):
+    d = mnt.key("policy")
+
+    def write(value, rank, size, tag):
+        sd = {"lm_head.weight": torch.full((8 // size, 4), value), "model.norm.weight": torch.full((4,), value)}
+        torch.save(sd, d / f"tp={rank}of{size}{tag}" / "model.pt")
+
+    def values():
+        return {v for t in torch.load(d / "model.pt").values() for v in t.flatten().tolist()}
+
+    write(7.0, 0, 4, tags[0])
+    for r in range(2):
+        write(8.0, r, 2, tags[1])
+    assert values() == {8.0}
+    for r in range(1, 4):
+        write(7.0, r, 4, tags[0])
+    assert values() == {7.0}
