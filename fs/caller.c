@@ -16,14 +16,22 @@
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
+
+#include "base/hash.h"
 
 #define PAGE 4096u
 
-/* The number and first three arguments of the call that the thread is in; number -1 when unknown. */
+#define ARGS 4
+#define ASLEEP_TRIES 20
+#define ASLEEP_WAIT_NS 50000L
+
+/* The number and first arguments of the call that the thread is in; number -1 when unknown. */
 struct call {
 	long number;
-	unsigned long arg[3];
+	unsigned long arg[ARGS];
+	uint64_t hash;                  /* of all arguments, and of where it was called */
 };
 
 static struct call call_of(pid_t tid)
@@ -37,13 +45,16 @@ static struct call call_of(pid_t tid)
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return c;
-	n = read(fd, text, sizeof(text) - 1);
+	/* It says "running" until the thread, whose request is here already, has gone to sleep. */
+	for (i = 0; (n = pread(fd, text, sizeof(text) - 1, 0)) > 0 && text[0] == 'r' && i < ASLEEP_TRIES; i++)
+		nanosleep(&(struct timespec){ .tv_nsec = ASLEEP_WAIT_NS }, NULL);
 	close(fd);
 	if (n <= 0 || text[0] < '0' || text[0] > '9')
 		return c;
 	text[n] = '\0';
 	c.number = strtol(text, &p, 10);
-	for (i = 0; i < 3; i++)
+	c.hash = pt_hash64(text, (size_t)n);
+	for (i = 0; i < ARGS; i++)
 		c.arg[i] = strtoul(p, &p, 16);
 	return c;
 }
@@ -140,6 +151,80 @@ bool pt_fs_caller_has_open(pid_t tid)
 		return true;
 	case SYS_utimensat:
 		return c.arg[1] == 0;
+	default:
+		return false;
+	}
+}
+
+uint64_t pt_fs_caller_call(pid_t tid)
+{
+	struct call c = call_of(tid);
+	char first[ARGS] = { 0 };
+	struct iovec to, from;
+	int i;
+
+	if (c.number < 0)
+		return 0;
+	/* Whether a path begins at the root. */
+	for (i = 0; i < ARGS; i++) {
+		to = (struct iovec){ &first[i], 1 };
+		from = (struct iovec){ (void *)c.arg[i], 1 };
+		if (c.arg[i] >= PAGE && process_vm_readv(tid, &to, 1, &from, 1, 0) != 1)
+			first[i] = 0;
+	}
+	return c.hash ^ pt_hash64(first, sizeof(first));
+}
+
+static bool is_first(pid_t tid, unsigned long at, const char *name)
+{
+	char path[PATH_MAX + 1];
+	size_t len = path_of(tid, at, path, PATH_MAX), start = 0, end, found = 0;
+	bool first = true;
+
+	if (!len || path[0] == '/')
+		return false;
+	for (; start < len; start = end + 1) {
+		for (end = start; end < len && path[end] != '/'; end++)
+			;
+		path[end] = '\0';
+		if (end == start || strcmp(path + start, ".") == 0 || (first && strcmp(path + start, "..") == 0))
+			continue;
+		if ((strcmp(path + start, name) == 0) != first)
+			return false;
+		first = false;
+		found++;
+	}
+	return found > 0;
+}
+
+bool pt_fs_caller_begins(pid_t tid, const char *name)
+{
+	struct call c = call_of(tid);
+	int i;
+
+	for (i = 0; c.number >= 0 && i < ARGS; i++)
+		if (c.arg[i] >= PAGE && is_first(tid, c.arg[i], name))
+			return true;
+	return false;
+}
+
+bool pt_fs_caller_makes(pid_t tid, const char *name)
+{
+	struct call c = call_of(tid);
+
+	switch (c.number) {
+#ifdef SYS_mkdir
+	case SYS_mkdir: case SYS_mknod:
+		return is_last(tid, c.arg[0], name);
+	case SYS_symlink: case SYS_link:
+		return is_last(tid, c.arg[1], name);
+#endif
+	case SYS_mkdirat: case SYS_mknodat:
+		return is_last(tid, c.arg[1], name);
+	case SYS_symlinkat:
+		return is_last(tid, c.arg[2], name);
+	case SYS_linkat:
+		return is_last(tid, c.arg[3], name);
 	default:
 		return false;
 	}

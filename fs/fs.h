@@ -219,9 +219,10 @@ enum pt_fs_intent_found pt_fs_intent_find(struct pt_fs *fs, pid_t tid, uint64_t 
 					  struct pt_fs_inode **ret_inode, uint64_t *ret_next_revision);
 bool pt_fs_intent_retrying(struct pt_fs *fs, pid_t tid);
 void pt_fs_intent_hold(struct pt_fs *fs, pid_t tid, struct pt_fs_inode *view);          /* takes over a pin and a reference */
-/* A thread comes to a directory that is not where the kernel was told with this serial. False: it is to be sent back (ESTALE). True: it has been, and comes again. last: what it
- * asks is not asked a second time before the kernel walks the path again. */
-bool pt_fs_intent_again(struct pt_fs *fs, pid_t tid, uint64_t serial, bool last);
+/* A thread comes, in one system call (pt_fs_caller_call), through a directory that is not where the kernel was told with this serial. False: it is to be sent back (ESTALE).
+ * True: it has been, and comes again. last: what it asks is not asked a second time before the kernel walks the path again. */
+bool pt_fs_intent_again(struct pt_fs *fs, pid_t tid, uint64_t serial, uint64_t call, bool last);
+bool pt_fs_intent_sent_back(struct pt_fs *fs, pid_t tid, uint64_t serial, uint64_t call);
 /* The thread is about to open an ordinary file for writing, of which it found the sealed state; until it has. */
 void pt_fs_intent_plain_begin(struct pt_fs *fs, pid_t tid, uint64_t node);
 bool pt_fs_intent_plain(struct pt_fs *fs, pid_t tid, uint64_t node);
@@ -238,6 +239,12 @@ bool pt_fs_caller_makes_dir(struct pt_fs *fs, pid_t tid, const char *name);
 bool pt_fs_caller_excludes(pid_t tid);
 /* The thread is inside a call about attributes that takes a descriptor and no path, as fchmod(2). */
 bool pt_fs_caller_has_open(pid_t tid);
+/* The same for all requests of one system call of the thread; another call has another value, unless it has the same arguments. 0 where /proc does not tell. */
+uint64_t pt_fs_caller_call(pid_t tid);
+/* A path of the call that the thread is inside is relative, and name is the first component that is not "." or "..", and no other one. */
+bool pt_fs_caller_begins(pid_t tid, const char *name);
+/* The thread is inside mkdir(2), mknod(2), symlink(2) or link(2) of a path that ends in name. */
+bool pt_fs_caller_makes(pid_t tid, const char *name);
 
 /* ---- lookup.c ---- */
 void pt_fs_lookup(fuse_req_t req, fuse_ino_t parent, const char *name);
@@ -286,7 +293,8 @@ int pt_fs_where_start(struct pt_fs *fs);
 void pt_fs_where_stop(struct pt_fs *fs);                                /* before the session goes */
 void pt_fs_where_free(struct pt_fs *fs);                                /* when nothing is committed any more */
 void pt_fs_where_done(struct pt_fs_inode *dir);
-/* At the beginning of what is done in a directory. -ESTALE: the kernel came there by a path that leads elsewhere now. name: that is looked up, else NULL. */
+/* At the beginning of what is done in a directory. -ESTALE: the kernel came there by a path that leads elsewhere now. name: that is looked up,
+ * else NULL. -ENOENT: the same, and the answer to such a look-up for what is to be made. */
 int pt_fs_where_check(struct pt_fs *fs, struct pt_fs_inode *dir, const char *name, pid_t tid);
 /* The same before an inode's own attributes are changed, or extended ones read; any inode. By descriptor a thread changes what it has open, wherever that is. */
 int pt_fs_where_check_itself(struct pt_fs *fs, struct pt_fs_inode *inode, pid_t tid);

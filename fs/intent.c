@@ -24,6 +24,7 @@ struct intent {
 	uint64_t ino;                   /* pt_fs_ino of the name; PLAIN: the node; AGAIN: a serial of where.c; 0 for RETRY and HOLD */
 	struct pt_fs_inode *inode;      /* WRITE: the fresh writer; HOLD: what a reader has pinned; a reference */
 	uint64_t revision;              /* GONE: the key's first revision that is newer than the unlinking; AGAIN: not 0 when the thread has been sent back */
+	uint64_t call;                  /* AGAIN: what tells the system call from others of the thread */
 	int64_t until_ns;
 };
 
@@ -98,7 +99,7 @@ static void intent_put(struct pt_fs *fs, enum intent_kind kind, pid_t tid, uint6
 		slot_clear_locked(t, i, &old);
 	else
 		i = slot_take_locked(t, &old);
-	*i = (struct intent){ kind, tid, ino, inode, revision, pt_time_boot_ns() + INTENT_TTL_NS };
+	*i = (struct intent){ kind, tid, ino, inode, revision, 0, pt_time_boot_ns() + INTENT_TTL_NS };
 	atomic_fetch_add(&t->count, 1);
 	pthread_mutex_unlock(&t->lock);
 	old_done(fs, &old);
@@ -163,22 +164,42 @@ bool pt_fs_intent_retrying(struct pt_fs *fs, pid_t tid)
 	return found;
 }
 
-bool pt_fs_intent_again(struct pt_fs *fs, pid_t tid, uint64_t serial, bool last)
+bool pt_fs_intent_sent_back(struct pt_fs *fs, pid_t tid, uint64_t serial, uint64_t call)
 {
 	struct pt_fs_intents *t = fs->intents;
-	struct intent *i = NULL;
+	struct intent *i;
+	bool found;
+
+	if (atomic_load(&t->count) == 0)
+		return false;
+	pthread_mutex_lock(&t->lock);
+	i = find_locked(t, INTENT_AGAIN, tid, serial);
+	found = i && i->call == call && i->revision;
+	pthread_mutex_unlock(&t->lock);
+	return found;
+}
+
+bool pt_fs_intent_again(struct pt_fs *fs, pid_t tid, uint64_t serial, uint64_t call, bool last)
+{
+	struct pt_fs_intents *t = fs->intents;
+	struct intent old = { 0 }, *i;
 	bool passes = false;
 
-	if (atomic_load(&t->count)) {
-		pthread_mutex_lock(&t->lock);
-		i = find_locked(t, INTENT_AGAIN, tid, serial);
-		passes = i && i->revision;
+	pthread_mutex_lock(&t->lock);
+	i = find_locked(t, INTENT_AGAIN, tid, serial);
+	if (i && i->call == call) {
+		passes = i->revision != 0;
+		i->revision = 1;
+	} else {
 		if (i)
-			i->revision = 1;
-		pthread_mutex_unlock(&t->lock);
+			slot_clear_locked(t, i, &old);
+		else
+			i = slot_take_locked(t, &old);
+		*i = (struct intent){ INTENT_AGAIN, tid, serial, NULL, last, call, pt_time_boot_ns() + INTENT_TTL_NS };
+		atomic_fetch_add(&t->count, 1);
 	}
-	if (!i)
-		intent_put(fs, INTENT_AGAIN, tid, serial, NULL, last);
+	pthread_mutex_unlock(&t->lock);
+	old_done(fs, &old);
 	return passes;
 }
 

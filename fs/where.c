@@ -19,6 +19,7 @@
 
 #define DEPTH_MAX 65536
 #define QUEUE 256
+#define SLACK_NS ((int64_t)1000000000)  /* for a reply to reach the kernel, and for a walk that is under way */
 #define NEWS_TRIES 20
 #define NEWS_WAIT_NS 200000L
 #define LATE_MAX 64
@@ -27,6 +28,7 @@
 struct pt_fs_where {                    /* inode's lock */
 	uint64_t parent;
 	uint64_t serial;                /* of this telling */
+	int64_t until_ns;               /* by then the kernel asks before it goes through it */
 	bool missed;                    /* since then it was not there, and somebody was sent back */
 	bool is_checked;
 	struct pt_meta_mark checked;    /* the store as it was when this and all above were found right */
@@ -41,6 +43,7 @@ void pt_fs_where_done(struct pt_fs_inode *dir)
 
 bool pt_fs_where_told(struct pt_fs *fs, struct pt_fs_inode *dir, uint64_t parent, const char *name)
 {
+	int64_t until_ns = pt_time_boot_ns() + (int64_t)(fs->dir_timeout * 1e9) + SLACK_NS;
 	struct pt_fs_where *w;
 	bool same;
 
@@ -57,6 +60,8 @@ bool pt_fs_where_told(struct pt_fs *fs, struct pt_fs_inode *dir, uint64_t parent
 			dir->where = w;
 		}
 	}
+	if (w)
+		w->until_ns = until_ns;
 	pthread_mutex_unlock(&dir->lock);
 	return w != NULL;
 }
@@ -90,12 +95,32 @@ static int to_check(struct pt_fs_inode *dir, const struct pt_meta_mark *mark, ui
 	return wanted;
 }
 
-/* 1: it and all above are where the kernel was told; 0: one is not. */
-static int chain_is_right(struct pt_fs *fs, struct pt_fs_inode *dir, const struct pt_meta_mark *mark)
+/* It is not where it is said to be: a serial of the telling, or 0 when that does not hold any more; it is forgotten then. */
+static uint64_t miss(struct pt_fs_inode *dir, uint64_t parent, const char *name)
+{
+	struct pt_fs_where *w;
+	uint64_t serial = 0;
+
+	pthread_mutex_lock(&dir->lock);
+	w = dir->where;
+	if (w && w->parent == parent && strcmp(w->name, name) == 0) {
+		if (pt_time_boot_ns() < w->until_ns) {
+			w->missed = true;
+			serial = w->serial;
+		} else {
+			pt_fs_where_done(dir);
+		}
+	}
+	pthread_mutex_unlock(&dir->lock);
+	return serial;
+}
+
+/* 1: it and all above are where the kernel was told; 0: one is not, which the serial tells. */
+static int chain_is_right(struct pt_fs *fs, struct pt_fs_inode *dir, const struct pt_meta_mark *mark, uint64_t *ret_serial)
 {
 	struct pt_fs_inode *at = pt_fs_inode_ref(fs, dir), *up;
 	char name[PT_NAME_MAX + 1];
-	uint64_t parent;
+	uint64_t parent, serial;
 	struct pt_node node;
 	uint32_t depth;
 	int rc = 1;
@@ -108,7 +133,16 @@ static int chain_is_right(struct pt_fs *fs, struct pt_fs_inode *dir, const struc
 		} else if (rc == -ENOENT) {
 			rc = 0;
 		}
-		up = parent == PT_NODE_ROOT ? NULL : pt_fs_inode_find(fs, PT_FS_DIR, parent, "", "", 0);
+		up = NULL;
+		if (rc == 0) {
+			serial = miss(at, parent, name);
+			if (serial)
+				*ret_serial = serial;
+			else
+				rc = 1;         /* the kernel asks for it, and goes by what is above only then */
+		} else if (rc == 1 && parent != PT_NODE_ROOT) {
+			up = pt_fs_inode_find(fs, PT_FS_DIR, parent, "", "", 0);
+		}
 		pt_fs_inode_unref(fs, at);
 		at = up;
 	}
@@ -138,19 +172,6 @@ static void chain_found_right(struct pt_fs *fs, struct pt_fs_inode *dir, const s
 	pt_fs_inode_unref(fs, at);
 }
 
-static uint64_t miss(struct pt_fs_inode *dir)
-{
-	uint64_t serial = 0;
-
-	pthread_mutex_lock(&dir->lock);
-	if (dir->where) {
-		dir->where->missed = true;
-		serial = dir->where->serial;
-	}
-	pthread_mutex_unlock(&dir->lock);
-	return serial;
-}
-
 static uint64_t name_bit(const char *name)
 {
 	return (uint64_t)1 << pt_hash64(name, strlen(name)) % 64;
@@ -163,12 +184,14 @@ void pt_fs_where_entry(struct pt_fs_inode *dir, const char *name)
 }
 
 /* ESTALE begins the walk anew only as the answer to a look-up that is not one of an entry that the kernel has: of that it only learns that the entry is wrong, and asks a
- * second time. */
+ * second time. A call is begun anew once, from the root or from what it has open: what comes again from the same call has no other way here; a walk that begins with this name does
+ * so here, and is right already. After ESTALE
+ * for the name that mkdir(2) and the like are to make the walk is not begun anew, but after ESTALE for making it. */
 int pt_fs_where_check(struct pt_fs *fs, struct pt_fs_inode *dir, const char *name, pid_t tid)
 {
 	struct pt_meta_mark mark;
 	char told[PT_NAME_MAX + 1];
-	uint64_t parent;
+	uint64_t parent, serial = 0, call;
 	bool marked;
 	int rc;
 
@@ -177,13 +200,20 @@ int pt_fs_where_check(struct pt_fs *fs, struct pt_fs_inode *dir, const char *nam
 	marked = pt_meta_mark(&fs->store->meta, &mark);
 	if (!to_check(dir, marked ? &mark : NULL, &parent, told))
 		return 0;
-	rc = chain_is_right(fs, dir, marked ? &mark : NULL);
+	rc = chain_is_right(fs, dir, marked ? &mark : NULL, &serial);
 	if (rc == 1 && marked)
 		chain_found_right(fs, dir, &mark);
 	if (rc >= 0)
 		pt_fail_clear();
-	if (rc || pt_fs_intent_again(fs, tid, miss(dir), !name || !(atomic_load(&dir->entries) & name_bit(name))))
+	if (rc)
 		return rc < 0 ? rc : 0;
+	call = pt_fs_caller_call(tid);
+	if (pt_fs_intent_sent_back(fs, tid, serial, call))
+		return 0;
+	if (name && pt_fs_caller_makes(tid, name))
+		return -ENOENT;
+	if (pt_fs_intent_again(fs, tid, serial, call, !name || !(atomic_load(&dir->entries) & name_bit(name)) || pt_fs_caller_begins(tid, name)))
+		return 0;
 	atomic_fetch_add(&fs->counters.stale_dirs, 1);
 	return -ESTALE;
 }

@@ -3,6 +3,7 @@ import ctypes
 import itertools
 import os
 import random
+import subprocess
 import threading
 import time
 
@@ -335,6 +336,78 @@ def test_a_working_directory_that_another_mount_moved_goes_on_working(mounts):
             f.write("2")
         os.unlink("g", dir_fd=fd)
     os.close(fd)
+
+
+def works_in(here):
+    """What programs do with names below a directory that they work in (None) or have open."""
+    at = {} if here is None else {"dir_fd": here}
+    os.stat("s/f", **at)
+    os.close(os.open("s", os.O_RDONLY, **at))
+    with os.fdopen(os.open("s/f", os.O_RDONLY, **at)) as f:
+        assert f.read() == "f"
+    os.close(os.open("s/u/n", os.O_WRONLY | os.O_CREAT, **at))
+    os.mkdir("s/d", **at)
+    os.mkdir("d", **at)
+    os.symlink("x", "s/l", **at)
+    os.symlink("x", "l", **at)
+    with pytest.raises(FileExistsError):
+        os.mkdir("s/d", **at)
+    os.close(os.open("n", os.O_WRONLY | os.O_CREAT, **at))
+    for name in ("s/u/n", "s/l", "l", "n"):
+        os.unlink(name, **at)
+    for name in ("s/d", "d"):
+        os.rmdir(name, **at)
+    walk = [d for d, *_ in (os.walk(".", onerror=lambda e: pytest.fail(str(e))) if here is None else os.fwalk(".", dir_fd=here, onerror=lambda e: pytest.fail(str(e))))]
+    assert walk == [".", "./s", "./s/u"]
+
+
+@pytest.mark.parametrize("timeout", ["3600", "0.05"])
+@pytest.mark.parametrize("how", ["cwd", "fd"])
+def test_below_a_directory_whose_parent_another_mount_moved_all_goes_on_working(mounts, how, timeout):
+    one, two = mounts("one", options=f"entry_timeout={timeout}"), mounts("two")
+    os.makedirs(two / "k/q/s/u")
+    (two / "k/q/s/f").write_text("f")
+    before, here = os.open(".", os.O_RDONLY), None
+    try:
+        if how == "cwd":
+            os.chdir(one / "k/q")
+        else:
+            here = os.open(one / "k/q", os.O_RDONLY)
+        works_in(here)
+        for n in range(4):
+            os.rename(two / ("k" if n % 2 == 0 else "moved"), two / ("moved" if n % 2 == 0 else "k"))
+            works_in(here)
+            # and the same thread finds nothing under the old name
+            with pytest.raises(FileNotFoundError):
+                os.stat(one / ("k" if n % 2 == 0 else "moved") / "q/s/f")
+            works_in(here)
+        for command in ("find .", "ls -R .", "cp -r s t", "rm -r t"):
+            os.rename(two / "k", two / "moved")
+            got = subprocess.run(command.split(), capture_output=True, text=True, preexec_fn=None if here is None else lambda: os.fchdir(here))
+            assert not got.stderr and got.returncode == 0, command
+            os.rename(two / "moved", two / "k")
+    finally:
+        os.fchdir(before)
+        os.close(before)
+        if here is not None:
+            os.close(here)
+
+
+def test_a_tensor_file_is_loaded_by_a_relative_path_after_the_directory_was_published(mounts):
+    torch = pytest.importorskip("torch")
+    one, two = mounts("one"), mounts("two")
+    os.makedirs(two / "run/step.tmp/rank0")
+    before = os.open(".", os.O_RDONLY)
+    try:
+        os.chdir(one / "run/step.tmp")
+        torch.save(torch.zeros(3), "rank0/x.pt")
+        os.rename(two / "run/step.tmp", two / "run/step")
+        assert torch.equal(torch.load("rank0/x.pt"), torch.zeros(3))
+        torch.save(torch.ones(2), "rank0/y.pt")
+        assert torch.equal(torch.load("rank0/y.pt"), torch.ones(2))
+    finally:
+        os.fchdir(before)
+        os.close(before)
 
 
 def test_what_this_mount_changes_in_a_directory_shows_at_once(mounts):
