@@ -231,6 +231,15 @@ int pt_fs_many_open(struct pt_fs *fs, struct pt_fs_inode *i)
 		rc = load_locked(fs, i);
 		if (rc == 0)
 			rc = pt_many_pin(i->many->file);
+		/* Of a bundle, more may be recorded than what it shows: it is the same file, then. */
+		if (rc == -ESTALE && i->many->file) {
+			pt_many_free(i->many->file);
+			i->many->file = NULL;
+			pt_fail_clear();
+			rc = load_locked(fs, i);
+			if (rc == 0)
+				rc = pt_many_pin(i->many->file);
+		}
 	}
 	if (rc == 0)
 		i->many->pins++;

@@ -49,7 +49,9 @@ struct pt_group {
 	uint64_t dir_node;
 	char scope[PT_LAYOUT_TEXT_MAX], step[PT_STEP_MAX + 1];  /* of the first part: what is followed waits there */
 	bool any;                       /* there was one */
+	struct pt_part attrs;           /* mode and so on, when there is no part */
 	uint64_t round;
+	bool all;                       /* as begin says */
 	struct member *members;
 	size_t count, cap;
 	struct pt_node dir;             /* as last looked at */
@@ -95,9 +97,16 @@ static int member_new(struct pt_group *g, const char *name, struct member **ret_
 	return 0;
 }
 
-void pt_group_round(struct pt_group *g, uint64_t round)
+void pt_group_round(struct pt_group *g, const struct pt_group_round *round)
 {
-	g->round = round;
+	g->round = round->round;
+	snprintf(g->scope, sizeof(g->scope), "%s", round->scope);
+	snprintf(g->step, sizeof(g->step), "%s", round->step);
+	g->attrs.mode = round->mode;
+	g->attrs.uid = round->uid;
+	g->attrs.gid = round->gid;
+	g->attrs.mtime_ns = round->mtime_ns;
+	g->any = true;
 }
 
 int pt_group_add(struct pt_group *g, const char *name, struct pt_part *part)
@@ -235,17 +244,25 @@ struct waiting {
 	int rc;
 };
 
+static bool of_round(const struct pt_group *g, const struct pt_pending *p)
+{
+	if (strcmp(p->scope, g->scope) != 0 || strcmp(p->step, g->step) != 0)
+		return false;
+	if (p->set_size == 1)
+		return p->round == g->round && p->object_count == 1;
+	return p->set_size == (int32_t)(uint32_t)g->round && p->written == (g->round >> 32 == 1 ? PT_WRITTEN_WRITER : PT_WRITTEN_TP_SHARD);
+}
+
 static int waiting_one(void *ctx, const struct pt_pending *p)
 {
 	struct waiting *w = ctx;
 	struct pt_pending *copy;
 
-	if (p->set_size != 1 || p->round != w->group->round || p->object_count != 1 || strcmp(p->scope, w->group->scope) != 0 || strcmp(p->step, w->group->step) != 0 ||
-	    (w->found && w->found->updated_ns >= p->updated_ns))
+	if (!of_round(w->group, p) || (w->found && w->found->updated_ns >= p->updated_ns))
 		return 0;
 	copy = pt_memdup(p, sizeof(*p));
 	if (copy)
-		copy->objects = pt_memdup(p->objects, sizeof(*p->objects));
+		copy->objects = pt_memdup(p->objects, p->object_count * sizeof(*p->objects));
 	if (!copy || !copy->objects) {
 		free(copy);
 		w->rc = pt_fail_nomem();
@@ -297,7 +314,7 @@ static int finish(struct member *m, const struct pt_part *attrs)
 /* Reads what is there, and decides which sets become revisions. */
 static int look(struct pt_group *g)
 {
-	const struct pt_part *attrs = NULL;
+	const struct pt_part *attrs = &g->attrs;
 	struct member *m = NULL;
 	size_t i;
 	int rc;
@@ -305,7 +322,7 @@ static int look(struct pt_group *g)
 	rc = pt_node_get(g->repo, g->dir_node, &g->dir);
 	if (rc < 0)
 		return rc;
-	g->finishes = true;
+	g->finishes = g->all;
 	for (i = 0; i < g->count && !rc; i++) {
 		m = &g->members[i];
 		if (!m->has_part)
@@ -315,10 +332,13 @@ static int look(struct pt_group *g)
 		if (!rc && m->set->object_count < (uint32_t)m->set->set_size)
 			g->finishes = false;
 	}
-	for (i = 0; i < g->count && !rc && attrs && g->finishes; i++) {
+	for (i = 0; i < g->count && !rc && g->finishes; i++) {
 		m = &g->members[i];
-		if (!m->has_part)
-			rc = look_waiting(g, m);
+		if (m->has_part)
+			continue;
+		rc = look_waiting(g, m);
+		if (!rc && g->round && (!m->set || m->set->object_count < (uint32_t)m->set->set_size))
+			g->finishes = false;
 	}
 	for (i = 0; i < g->count && !rc; i++) {
 		m = &g->members[i];
@@ -459,7 +479,7 @@ static int put_member(struct pt_group *g, struct member *m)
 	size_t at;
 	int rc;
 
-	if (!m->set)
+	if (!m->set || (!m->has_part && !m->next))
 		return 0;
 	pt_rkey_node(&key, m->node.id);
 	compare(g, &key, m->born ? m->node.version : 0);
@@ -513,8 +533,10 @@ static int put_file(struct pt_group *g, struct pt_group_file *f)
 	n->kind = PT_NODE_CONTAINER;
 	n->blob = f->blob;
 	n->size = 0;
-	n->mtime_ns = f->mtime_ns ? f->mtime_ns : pt_time_now_ns();
-	n->ctime_ns = pt_time_now_ns();
+	if (f->shows || !was_container) {
+		n->mtime_ns = f->mtime_ns ? f->mtime_ns : pt_time_now_ns();
+		n->ctime_ns = pt_time_now_ns();
+	}
 	if (!was_container)
 		put_entry(g, n, version);
 	put_blob(g, &f->blob, f->blob_bytes, 0);
@@ -620,7 +642,7 @@ static int publish_once(struct pt_group *g, const struct pt_group_calls *calls, 
 	bool writes = false;
 	int rc;
 
-	rc = calls->begin(ctx);
+	rc = calls->begin(ctx, &g->all);
 	if (!rc)
 		rc = look(g);
 	if (!rc)

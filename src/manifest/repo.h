@@ -148,25 +148,32 @@ struct pt_group_file {
 	struct pt_node node;            /* as read; id 0: it is made, with this name, mode, uid, gid */
 	struct pt_blob_ref blob;        /* sealed, new: what it becomes a container of */
 	uint64_t blob_bytes;
+	bool shows;                     /* another content: its time changes */
 	uint64_t models_version;        /* pt_node_models_version of the directory, which is still to be so */
 	int64_t mtime_ns;               /* 0: now */
 };
 /* Called for every try. Errors end the publication; -EAGAIN is one more try. */
 struct pt_group_calls {
-	int (*begin)(void *ctx);        /* may follow more names */
+	int (*begin)(void *ctx, bool *ret_all);         /* may follow more names. ret_all: no other group of the round is still to come */
 	/* What the file becomes if this is published. finishes: every set of the group becomes a revision by it. *ret_writes: ret_file counts, else it stays as it
 	 * is. Blobs of tries that failed stay the caller's. */
 	int (*file)(void *ctx, bool finishes, struct pt_group_file *ret_file, bool *ret_writes);
 };
 
 int pt_group_create(struct pt_repo *repo, uint64_t dir_node, struct pt_group **ret_group);
-/* What its parts belong to: whole tensors wait for sets of the same round, scope and step only. Before any part; not 0. */
-void pt_group_round(struct pt_group *g, uint64_t round);
+/* What its parts belong to, before any of them: sets wait for those of the same round, scope and step only. Strings are copied. */
+struct pt_group_round {
+	uint64_t round;                 /* how many groups it has; above the low 32 bits: how they write (1 slices, 2 tp shards, 3 one group with everything) */
+	const char *scope, *step;
+	uint32_t mode, uid, gid;        /* of revisions, in a group without parts */
+	int64_t mtime_ns;
+};
+void pt_group_round(struct pt_group *g, const struct pt_group_round *round);
 /* Takes over a sealed part of the key `name`, which is made if it is not there; *part is emptied, also on failure. Each name once. */
 int pt_group_add(struct pt_group *g, const char *name, struct pt_part *part);
-/* The key's tensor is stored whole by another writer's group: if it waits for the sets of this one, they become revisions together. */
+/* The key's tensor is stored by other groups: if it waits for the sets of this one, they become revisions together; of a round, none does before it is all there. */
 int pt_group_follow(struct pt_group *g, const char *name);
-/* The sets become revisions when all of them have all their parts. -ENOTDIR, -EEXIST, -EINVAL (the sentence begins with the key's name),
+/* The sets become revisions when all of them have all their parts, and no group is still to come. -ENOTDIR, -EEXIST, -EINVAL (the sentence begins with the key's name),
  * -EFBIG: more than one batch takes; nothing has changed then. -EBUSY: races without end. -EIO: nobody can tell. */
 int pt_group_publish(struct pt_group *g, const struct pt_group_calls *calls, void *ctx);
 void pt_group_free(struct pt_group *g);                                 /* discards what was not published; NULL is fine */

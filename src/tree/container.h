@@ -3,7 +3,7 @@
  * A container is a node whose blob holds every byte of the file that is no payload, verbatim, and says which ranges of which objects lie between them.
  * It also lists the file's tensors, each as a window of one object. A bundle is the other kind: a list of keys of its directory, which reads as one synthesised
  * file of their current revisions (what sharded state-dict writes leave behind). Its literals, if there are any, are the data.pkl whose shape that file has; the keys
- * are in the order of that pickle's tensors then. Loaded containers are immutable and shared by threads. */
+ * are in the order of that pickle's tensors then. It has no keys before the first round of its ranks is complete. Loaded containers are immutable and shared by threads. */
 #ifndef PT_TREE_CONTAINER_H
 #define PT_TREE_CONTAINER_H
 
@@ -38,6 +38,16 @@ struct pt_container_tensor {
 	uint64_t off;                   /* in the object's payload */
 };
 
+/* Ranks' files that have come for a bundle, and are not shown before all of them have. */
+struct pt_container_round {
+	uint64_t round;                 /* struct pt_group_round */
+	const char *scope, *step;
+	const uint8_t *ranks;           /* a bit each, the lowest first */
+	uint32_t rank_bytes, name_count;
+	const char *names;              /* of their tensors, one after the other, each ended by NUL */
+};
+#define PT_CONTAINER_ROUNDS 8           /* under way at once, one file */
+
 struct pt_container {
 	int refs;                       /* atomic */
 	struct pt_repo *repo;           /* not owned */
@@ -56,6 +66,8 @@ struct pt_container {
 	uint64_t *numbers;
 	const uint8_t *literals;        /* in data */
 	uint64_t literal_bytes;
+	struct pt_container_round rounds[PT_CONTAINER_ROUNDS];  /* of a bundle, the latest last; pointers into data */
+	uint32_t round_count;
 	uint8_t *data;                  /* the blob */
 };
 
@@ -100,8 +112,10 @@ typedef int pt_container_out_fn(void *ctx, const void *data, uint64_t len);
 int pt_container_writer_replay(struct pt_container_writer *w, pt_container_out_fn *fn, void *ctx);
 void pt_container_writer_free(struct pt_container_writer *w);           /* drops what was not published; NULL is fine */
 
-/* A bundle's blob for these keys (components below the directory) in this format. pickle: empty for a flat file. */
-int pt_bundle_encode(enum pt_format format, const char *const *names, uint32_t count, const struct pt_buf *pickle, struct pt_buf *ret_blob);
+/* A bundle's blob for these keys (components below the directory) in this format. pickle: empty for a flat file. rounds: what pt_bundle_round_append has made of some. */
+int pt_bundle_encode(enum pt_format format, const char *const *names, uint32_t count, const struct pt_buf *pickle, const struct pt_buf *rounds, struct pt_buf *ret_blob);
+/* names: one after the other as in the round, or, if that has NULL, these. */
+void pt_bundle_round_append(struct pt_buf *rounds, const struct pt_container_round *r, const char *const *names);
 /* What of errors says "not this kind of file" rather than "the store failed". */
 static inline bool pt_container_error_is_content(int rc)
 {
@@ -114,7 +128,7 @@ struct pt_container_image {             /* what a writer gathers */
 	bool bundle, bare;
 	uint64_t size;
 	struct pt_buf objects, segments, tensors, names, numbers;       /* arrays of the structs above; names NUL-terminated */
-	struct pt_buf literals;
+	struct pt_buf literals, rounds;
 };
 
 void pt_container_image_done(struct pt_container_image *im);

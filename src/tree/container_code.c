@@ -1,11 +1,13 @@
 /* tree/container_code.c - the bytes of a container's blob.
  *
- * "ptioCNT1", u32 flags (1 bundle, 2 bare), u32 format, u64 file bytes, u32 objects, u32 segments, u32 tensors, u32 bytes of names, u32 numbers, u32 0,
+ * "ptioCNT1", u32 flags (1 bundle, 2 bare), u32 format, u64 file bytes, u32 objects, u32 segments, u32 tensors, u32 bytes of names, u32 numbers,
+ * u32 bytes of rounds (bundles only),
  * u64 literal bytes; then
  *   objects:  id 16, payload offset u64, bytes u64, XXH3-128 16, crc32 u32
  *   segments: end u64, off u64, object u32 (0xffffffff: literal)
  *   tensors:  name u32, numbers u32, object u32, dtype u8, ndim u8, flags u8 (1 contiguous), 0, off u64
- *   names, each ended by NUL; numbers u64 each; literals; XXH3-64 of everything before it.
+ *   names, each ended by NUL; numbers u64 each; literals; rounds; XXH3-64 of everything before it.
+ * A round: u64 round, u32 bytes of ranks, u32 names, u32 bytes of text; the ranks' bits; the text: scope, step, names, each ended by NUL.
  * All little-endian. Every index is checked here, so that readers need not. */
 #include <errno.h>
 #include <stdlib.h>
@@ -15,6 +17,7 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/size.h"
+#include "manifest/record_small.h"
 #include "tree/container.h"
 
 #define MAGIC "ptioCNT1"
@@ -34,6 +37,7 @@ void pt_container_image_done(struct pt_container_image *im)
 	pt_buf_done(&im->names);
 	pt_buf_done(&im->numbers);
 	pt_buf_done(&im->literals);
+	pt_buf_done(&im->rounds);
 }
 
 int pt_container_encode(const struct pt_container_image *im, struct pt_buf *out)
@@ -44,9 +48,9 @@ int pt_container_encode(const struct pt_container_image *im, struct pt_buf *out)
 	const uint64_t *n = (const void *)im->numbers.data;
 	size_t oc = im->objects.len / sizeof(*o), sc = im->segments.len / sizeof(*s), tc = im->tensors.len / sizeof(*t), nc = im->numbers.len / sizeof(*n), i;
 
-	if (im->objects.failed || im->segments.failed || im->tensors.failed || im->names.failed || im->numbers.failed || im->literals.failed)
+	if (im->objects.failed || im->segments.failed || im->tensors.failed || im->names.failed || im->numbers.failed || im->literals.failed || im->rounds.failed)
 		return pt_fail_nomem();
-	if (oc >= UINT32_MAX || sc >= UINT32_MAX || tc >= UINT32_MAX || nc >= UINT32_MAX || im->names.len >= UINT32_MAX)
+	if (oc >= UINT32_MAX || sc >= UINT32_MAX || tc >= UINT32_MAX || nc >= UINT32_MAX || im->names.len >= UINT32_MAX || im->rounds.len >= UINT32_MAX)
 		return pt_fail(EFBIG, "the file holds too many tensors: save it in several files");
 	pt_buf_append(out, MAGIC, 8);
 	pt_buf_append_le32(out, (im->bundle ? FLAG_BUNDLE : 0) | (im->bare ? FLAG_BARE : 0));
@@ -57,7 +61,7 @@ int pt_container_encode(const struct pt_container_image *im, struct pt_buf *out)
 	pt_buf_append_le32(out, (uint32_t)tc);
 	pt_buf_append_le32(out, (uint32_t)im->names.len);
 	pt_buf_append_le32(out, (uint32_t)nc);
-	pt_buf_append_le32(out, 0);
+	pt_buf_append_le32(out, (uint32_t)im->rounds.len);
 	pt_buf_append_le64(out, im->literals.len);
 	for (i = 0; i < oc; i++) {
 		pt_buf_append(out, o[i].blob.id.b, 16);
@@ -85,12 +89,13 @@ int pt_container_encode(const struct pt_container_image *im, struct pt_buf *out)
 	for (i = 0; i < nc; i++)
 		pt_buf_append_le64(out, n[i]);
 	pt_buf_append(out, im->literals.data, im->literals.len);
+	pt_buf_append(out, im->rounds.data, im->rounds.len);
 	if (!out->failed)
 		pt_buf_append_le64(out, pt_hash64(out->data, out->len));
 	return out->failed ? pt_fail_nomem() : 0;
 }
 
-int pt_bundle_encode(enum pt_format format, const char *const *names, uint32_t count, const struct pt_buf *pickle, struct pt_buf *ret_blob)
+int pt_bundle_encode(enum pt_format format, const char *const *names, uint32_t count, const struct pt_buf *pickle, const struct pt_buf *rounds, struct pt_buf *ret_blob)
 {
 	struct pt_container_image im = { .format = format, .bundle = true };
 	uint32_t i;
@@ -104,9 +109,36 @@ int pt_bundle_encode(enum pt_format format, const char *const *names, uint32_t c
 	}
 	if (pickle->len)
 		pt_buf_append(&im.literals, pickle->data, pickle->len);
+	if (rounds->len)
+		pt_buf_append(&im.rounds, rounds->data, rounds->len);
+	im.rounds.failed |= rounds->failed;
 	rc = pt_container_encode(&im, ret_blob);
 	pt_container_image_done(&im);
 	return rc;
+}
+
+void pt_bundle_round_append(struct pt_buf *rounds, const struct pt_container_round *r, const char *const *names)
+{
+	size_t head = strlen(r->scope) + 1 + strlen(r->step) + 1, bytes = 0;
+	const char *at = r->names;
+	uint32_t i;
+
+	for (i = 0; i < r->name_count; i++)
+		bytes += strlen(at ? at + bytes : names[i]) + 1;
+	/* More than a record holds: the whole fails as it would with that many tensors. */
+	if (bytes >= UINT32_MAX - head)
+		rounds->failed = true;
+	pt_buf_append_le64(rounds, r->round);
+	pt_buf_append_le32(rounds, r->rank_bytes);
+	pt_buf_append_le32(rounds, r->name_count);
+	pt_buf_append_le32(rounds, (uint32_t)(head + bytes));
+	pt_buf_append(rounds, r->ranks, r->rank_bytes);
+	pt_buf_append(rounds, r->scope, strlen(r->scope) + 1);
+	pt_buf_append(rounds, r->step, strlen(r->step) + 1);
+	if (at)
+		pt_buf_append(rounds, at, bytes);
+	for (i = 0; !at && i < r->name_count; i++)
+		pt_buf_append(rounds, names[i], strlen(names[i]) + 1);
 }
 
 static int damaged(void)
@@ -115,7 +147,7 @@ static int damaged(void)
 }
 
 struct counts {
-	uint32_t objects, segments, tensors, names, numbers;
+	uint32_t objects, segments, tensors, names, numbers, rounds;
 	uint64_t literals;
 };
 
@@ -123,7 +155,7 @@ struct counts {
 static bool counts_fit(const struct counts *n, size_t len)
 {
 	uint64_t want = HEAD_BYTES + 8 + (uint64_t)n->objects * OBJECT_BYTES + (uint64_t)n->segments * SEGMENT_BYTES +
-			(uint64_t)n->tensors * TENSOR_BYTES + n->names + (uint64_t)n->numbers * 8;
+			(uint64_t)n->tensors * TENSOR_BYTES + n->names + n->rounds + (uint64_t)n->numbers * 8;
 
 	return pt_size_add(want, n->literals, &want) && want == len;
 }
@@ -170,6 +202,37 @@ static bool tensor_sound(const struct pt_container *c, struct pt_container_tenso
 	return true;
 }
 
+static bool round_read(struct pt_reader *r, struct pt_container_round *ret)
+{
+	uint32_t bytes, ends = 0, i;
+	const char *text;
+
+	ret->round = pt_reader_le64(r);
+	ret->rank_bytes = pt_reader_le32(r);
+	ret->name_count = pt_reader_le32(r);
+	bytes = pt_reader_le32(r);
+	ret->ranks = pt_reader_bytes(r, ret->rank_bytes);
+	text = pt_reader_bytes(r, bytes);
+	if (r->bad || !bytes || text[bytes - 1] || !(uint32_t)ret->round || (uint32_t)ret->round > PT_SET_MAX || ret->rank_bytes != ((uint32_t)ret->round + 7) / 8)
+		return false;
+	for (i = 0; i < bytes; i++)
+		ends += !text[i];
+	if (ends < 2 || ends - 2 != ret->name_count)
+		return false;
+	ret->scope = text;
+	ret->step = text + strlen(text) + 1;
+	ret->names = ret->step + strlen(ret->step) + 1;
+	return true;
+}
+
+static bool rounds_read(struct pt_container *c, struct pt_reader *r)
+{
+	while (pt_reader_left(r))
+		if (!c->bundle || c->round_count == PT_CONTAINER_ROUNDS || !round_read(r, &c->rounds[c->round_count++]))
+			return false;
+	return true;
+}
+
 static void *array_new(size_t count, size_t size)
 {
 	return pt_calloc(count ? count : 1, size);
@@ -198,7 +261,7 @@ int pt_container_decode(uint8_t *data, size_t len, struct pt_container **ret_c)
 	n.tensors = pt_reader_le32(&r);
 	n.names = pt_reader_le32(&r);
 	n.numbers = pt_reader_le32(&r);
-	pt_reader_le32(&r);
+	n.rounds = pt_reader_le32(&r);
 	n.literals = pt_reader_le64(&r);
 	if (c->format >= PT_FORMAT_COUNT || flags & ~(FLAG_BUNDLE | FLAG_BARE) || !counts_fit(&n, len))
 		goto bad;
@@ -255,7 +318,7 @@ int pt_container_decode(uint8_t *data, size_t len, struct pt_container **ret_c)
 		c->numbers[i] = pt_reader_le64(&r);
 	c->literals = n.literals ? pt_reader_bytes(&r, n.literals) : data;
 	c->literal_bytes = n.literals;
-	if (r.bad || !segments_sound(c, n.literals))
+	if (r.bad || !rounds_read(c, &r) || !segments_sound(c, n.literals))
 		goto bad;
 	for (i = 0; i < n.tensors; i++)
 		if (!tensor_sound(c, &c->tensors[i], n.names, n.numbers))

@@ -123,6 +123,8 @@ static int bundles_complete(struct pt_repo *repo, const struct pt_model_dir *dir
 	for (f = 0; f < dir->file_count && *ret_complete; f++) {
 		const struct pt_container *c = dir->files[f].c;
 
+		if (c->bundle && !c->tensor_count)
+			*ret_complete = false;
 		for (i = 0; c->bundle && i < c->tensor_count && *ret_complete; i++) {
 			rc = pt_node_lookup(repo, dir->node, c->names + c->tensors[i].name, &node);
 			if (rc < 0 && rc != -ENOENT)

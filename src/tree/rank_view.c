@@ -177,7 +177,7 @@ static int bundle_view(struct pt_repo *repo, struct pt_model_dir *dir, struct pt
 	int rc;
 
 	/* What it says of the file's shape is true of the revisions that came with it. */
-	rc = pt_many_add_container(many, c);
+	rc = c->tensor_count ? pt_many_add_container(many, c) : pt_fail(ENODATA, "the ranks that write this file have not all written it yet");
 	for (i = 0; i < c->tensor_count && !rc; i++) {
 		name = c->names + c->tensors[i].name;
 		rc = pt_node_lookup(repo, dir->node, name, &node);

@@ -39,7 +39,8 @@ struct pt_shard_writer {
 	struct pt_model_dir *dir;
 	char dir_key[PT_KEY_MAX + 1];
 	struct pt_group *group;
-	uint64_t round;                 /* how many ranks write, and by which axis */
+	struct pt_group_round round;
+	char scope[PT_LAYOUT_TEXT_MAX];
 	struct pt_bundle bundle;
 	struct pt_parser *parser;
 	int error;
@@ -59,14 +60,19 @@ struct pt_shard_writer {
 	struct pt_spool spool;          /* of that storage, when a tensor in it is strided */
 };
 
-/* The number of ranks below, the axis above. */
-static uint64_t round_of(const struct pt_request *base)
+/* Which ranks' files belong together. */
+static void round_make(struct pt_shard_writer *w)
 {
-	const struct pt_axis *tp = pt_layout_find(&base->layout, PT_AXIS_TP);
+	const struct pt_axis *tp = pt_layout_find(&w->base.layout, PT_AXIS_TP);
+	uint64_t kind = w->base.has_partition ? 1 : tp ? 2 : 3;
+	struct pt_layout scope;
 
-	if (base->has_partition)
-		return (uint64_t)1 << 32 | (uint32_t)base->partition.size;
-	return tp ? (uint64_t)2 << 32 | (uint32_t)tp->size : (uint64_t)3 << 32 | 1;
+	pt_layout_scope(&w->base.layout, &scope);
+	pt_layout_format(&scope, w->scope);
+	w->bundle.rank = kind == 1 ? (uint32_t)w->base.partition.rank : kind == 2 ? (uint32_t)tp->rank : 0;
+	w->round = (struct pt_group_round){ .round = kind << 32 | (kind == 1 ? (uint32_t)w->base.partition.size : kind == 2 ? (uint32_t)tp->size : 1),
+					    .scope = w->scope, .step = w->base.step, .mode = w->attrs.mode, .uid = w->attrs.uid, .gid = w->attrs.gid,
+					    .mtime_ns = w->attrs.mtime_ns };
 }
 
 int pt_shard_writer_create(struct pt_models *models, struct pt_repo *repo, uint64_t dir_node, const struct pt_request *base, const char *file_name,
@@ -83,7 +89,8 @@ int pt_shard_writer_create(struct pt_models *models, struct pt_repo *repo, uint6
 	w->dir_node = dir_node;
 	w->base = *base;
 	w->attrs = *attrs;
-	w->round = round_of(base);
+	round_make(w);
+	w->bundle.round = &w->round;
 	w->spool.fd = -1;
 	w->open_storage = UINT32_MAX;
 	w->file_name = pt_strdup(file_name);
@@ -97,7 +104,7 @@ int pt_shard_writer_create(struct pt_models *models, struct pt_repo *repo, uint6
 		pt_shard_writer_free(w);
 		return rc;
 	}
-	pt_group_round(w->group, w->round);
+	pt_group_round(w->group, &w->round);
 	*ret_w = w;
 	return 0;
 }
@@ -544,8 +551,8 @@ static int by_text(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Tensors that only other ranks' files have wait for these as well: those that the directory's file names. */
-static int group_begin(void *ctx)
+/* Tensors that only other ranks' files of the round have wait for these as well. */
+static int group_begin(void *ctx, bool *ret_all)
 {
 	struct pt_shard_writer *w = ctx;
 	const char *name;
@@ -555,11 +562,12 @@ static int group_begin(void *ctx)
 	rc = pt_bundle_look(&w->bundle, w->models, w->repo, w->dir_node);
 	if (!rc)
 		rc = pt_bundle_check(&w->bundle, w->models, w->repo, w->dir_node);
-	for (i = 0; !rc && w->bundle.old && i < w->bundle.old->tensor_count; i++) {
-		name = w->bundle.old->names + w->bundle.old->tensors[i].name;
+	for (i = 0; !rc && i < w->bundle.joined_count; i++) {
+		name = w->bundle.joined[i];
 		if (!bsearch(&name, w->bundle.names, w->bundle.count, sizeof(*w->bundle.names), by_text))
 			rc = pt_group_follow(w->group, name);
 	}
+	*ret_all = w->bundle.all;
 	return rc;
 }
 

@@ -465,3 +465,91 @@ def test_a_tensor_that_waits_is_taken_by_its_own_ranks_only(mnt, tags):
     for r in range(1, 4):
         write(7.0, r, 4, tags[0])
     assert values() == {7.0}
+
+
+@pytest.mark.parametrize("kind", ["writer", "tp"])
+@pytest.mark.parametrize("fmt", ["pt", "safetensors"])
+@pytest.mark.parametrize("tagged", [False, True])
+def test_a_round_with_a_tensor_too_many_changes_nothing_and_the_next_heals(mnt, kind, fmt, tagged):
+    d = mnt.key("policy")
+
+    def write(value, rank, extra=False):
+        sd = {"lm_head.weight": torch.full((4, 4), value), "model.norm.weight": torch.full((4,), value)}
+        if extra:
+            sd["model.embed_tokens.weight"] = torch.full((4, 4), value)
+        save(sd, f"{d}/{kind}={rank}of2{f',step={value:.0f}' if tagged else ''}/model.{fmt}")
+
+    def values():
+        got = load(d / f"model.{fmt}")
+        return len(got), {v for t in got.values() for v in t.flatten().tolist()}
+
+    write(1.0, 0)
+    write(1.0, 1)
+    assert values() == (2, {1.0})
+    for rank, extra in ((0, False), (1, True)):
+        write(2.0, rank, extra)
+        assert values() == (2, {1.0})
+    write(3.0, 0)
+    assert values() == (2, {1.0})
+    write(3.0, 1)
+    assert values() == (2, {3.0})
+    # All have one more, then one less again.
+    for step, extra in ((4.0, True), (5.0, False)):
+        before = values()
+        write(step, 1, extra)
+        assert values() == before
+        write(step, 0, extra)
+        assert values() == (2 + extra, {step})
+    (d / f"model.{fmt}").unlink()
+    write(6.0, 1)
+    with pytest.raises(OSError):
+        open(d / f"model.{fmt}", "rb")
+    assert "not all written" in mnt.errors()
+    assert not json.loads((d / ".ptio.json").read_text())["directory_complete"]
+    write(6.0, 0)
+    assert values() == (2, {6.0})
+
+
+def test_values_that_are_no_tensors_are_those_of_the_round_that_is_shown(mnt):
+    d = mnt.key("policy")
+
+    def write(step, rank):
+        torch.save({"lm_head.weight": torch.full((4, 4), float(step)), "step": step}, d / f"writer={rank}of2,step={step}" / "model.pt")
+
+    def shown():
+        got = torch.load(d / "model.pt")
+        return got["step"], got["lm_head.weight"].min().item(), got["lm_head.weight"].max().item()
+
+    write(1, 0)
+    write(1, 1)
+    write(2, 0)
+    write(3, 0)
+    assert shown() == (1, 1, 1)
+    with open(d / "model.pt", "rb") as f:
+        head = f.read(100)
+        write(3, 1)
+        f.seek(0)
+        assert f.read(100) == head
+    assert shown() == (3, 3, 3)
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_replicated_tensors_alone_wait_for_all_ranks(mnt, first):
+    d = mnt.key("policy")
+    for step in (1.0, 2.0):
+        for r in (first, 1 - first):
+            torch.save({"model.norm.weight": torch.full((4,), step)}, d / f"tp={r}of2,step={step:.0f}" / "model.pt")
+            if r == first and step == 1.0:
+                with pytest.raises(OSError):
+                    open(d / "model.pt", "rb")
+            else:
+                assert torch.load(d / "model.pt")["model.norm.weight"].tolist() == [step - (r == first)] * 4
+
+
+def test_scopes_of_a_directory_show_in_one_file(mnt):
+    d = mnt.key("policy")
+    for step in (1.0, 2.0):
+        for pp, name in ((0, "model.embed_tokens.weight"), (1, "lm_head.weight")):
+            for r in range(2):
+                torch.save({name: torch.full((4, 4), step)}, d / f"pp={pp}of2" / f"tp={r}of2" / "model.pt")
+        assert set(torch.load(d / "model.pt")) == {"model.embed_tokens.weight", "lm_head.weight"}

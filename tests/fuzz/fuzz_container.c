@@ -34,6 +34,15 @@ static void walk(struct pt_container *c)
 			continue;
 		pt_manifest_unref(m);
 	}
+	for (i = 0; i < c->round_count; i++) {
+		const struct pt_container_round *r = &c->rounds[i];
+		const char *name = r->names;
+		uint32_t k;
+
+		for (k = 0; k < r->name_count; k++)
+			name += strlen(name) + 1;
+		sum += strlen(r->scope) + strlen(r->step) + (uint64_t)(name - r->names) + r->ranks[r->rank_bytes - 1];
+	}
 	(void)sum;
 }
 

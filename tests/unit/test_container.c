@@ -300,10 +300,12 @@ START_TEST(damage_of_the_record_is_refused)
 	struct pt_buf bytes = PT_BUF_INIT;
 	struct pt_container *c;
 	const char *names[] = { "a", "b.c" };
-	struct pt_buf pickle = PT_BUF_INIT;
+	struct pt_buf pickle = PT_BUF_INIT, rounds = PT_BUF_INIT;
+	struct pt_container_round round = { .round = (uint64_t)1 << 32 | 9, .scope = "", .step = "7", .ranks = (const uint8_t *)"\5\1", .rank_bytes = 2, .name_count = 2 };
 
 	pt_buf_append_str(&pickle, "shape");
-	check_ok(pt_bundle_encode(PT_FORMAT_PT, names, 2, &pickle, &bytes));
+	pt_bundle_round_append(&rounds, &round, names);
+	check_ok(pt_bundle_encode(PT_FORMAT_PT, names, 2, &pickle, &rounds, &bytes));
 	for (size_t i = 0; i < bytes.len; i++) {
 		blob = malloc(bytes.len);
 		memcpy(blob, bytes.data, bytes.len);
@@ -319,8 +321,13 @@ START_TEST(damage_of_the_record_is_refused)
 	ck_assert_str_eq(c->names + c->tensors[1].name, "b.c");
 	ck_assert_uint_eq(c->literal_bytes, 5);
 	ck_assert_mem_eq(c->literals, "shape", 5);
+	ck_assert_uint_eq(c->round_count, 1);
+	ck_assert_str_eq(c->rounds[0].step, "7");
+	ck_assert_mem_eq(c->rounds[0].ranks, "\5\1", 2);
+	ck_assert_mem_eq(c->rounds[0].names, "a\0b.c", 6);
 	pt_container_unref(c);
 	pt_buf_done(&pickle);
+	pt_buf_done(&rounds);
 	pt_buf_done(&bytes);
 	free(data);
 }
