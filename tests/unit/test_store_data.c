@@ -2,8 +2,8 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
-#include <unistd.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "unit/rng.h"
