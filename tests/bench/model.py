@@ -40,7 +40,7 @@ def make_model(folder, mib):
 
 def touch(tensors):
     """A value of each page, so that what is mapped is read."""
-    return sum(float(x.reshape(-1)[::1024].float().abs().max()) for x in tensors)
+    return sum(float(x.detach().reshape(-1)[::1024].float().abs().max()) for x in tensors)
 
 
 def load_transformers(folder):
@@ -89,6 +89,7 @@ def compare(args, t, env, title, folder, load):
     finally:
         for m in mounts:
             m.stop()
+        shutil.rmtree(env.auto / ("model-" + folder.name))
 
 
 def part_model(args, t, env):
