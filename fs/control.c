@@ -29,19 +29,6 @@ const char *pt_fs_control_name(size_t index)
 	return index < sizeof(names) / sizeof(names[0]) ? names[index] : NULL;
 }
 
-static int json_out(json_t *root, struct pt_buf *out)
-{
-	char *text = root ? json_dumps(root, JSON_INDENT(2)) : NULL;
-
-	json_decref(root);
-	if (!text)
-		return pt_fail_nomem();
-	pt_buf_append_str(out, text);
-	pt_buf_append_u8(out, '\n');
-	free(text);
-	return 0;
-}
-
 static const char *verify_name(enum pt_verify v)
 {
 	return v == PT_VERIFY_OFF ? "off" : v == PT_VERIFY_WHOLE ? "whole" : "touch";
@@ -82,7 +69,7 @@ static int status(struct pt_fs *fs, struct pt_buf *out)
 				  "serve", serve_name(o->serve), "cache", "memory", pt_vcache_memory(fs->cache), "limit", (json_int_t)pt_vcache_limit(fs->cache),
 				  "direct_io", fs->direct_mmap);
 	pt_fs_transport_status(fs, root);
-	return json_out(root, out);
+	return pt_json_append(root, out);
 }
 
 static void metric(struct pt_buf *out, const char *name, const char *type, const char *help, uint64_t value)
@@ -165,7 +152,7 @@ static int pending(struct pt_fs *fs, struct pt_buf *out)
 		json_decref(l.array);
 		return rc < 0 ? rc : pt_fail_nomem();
 	}
-	return json_out(l.array, out);
+	return pt_json_append(l.array, out);
 }
 
 int pt_fs_control_text(struct pt_fs *fs, const char *name, struct pt_buf *out)

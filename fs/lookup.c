@@ -76,25 +76,8 @@ bool pt_fs_entry_keep(struct pt_fs *fs, const struct pt_fs_inode *parent, const 
 	return true;
 }
 
-static void reply_dir(fuse_req_t req, struct pt_fs_inode *parent, const char *name, struct pt_fs_inode *inode, const struct pt_node *node, uint64_t changes)
-{
-	struct pt_fs *fs = pt_fs_of(req);
-	struct fuse_entry_param e;
-	int rc;
-
-	rc = pt_fs_entry_fill(fs, inode, node, &e);
-	if (rc < 0) {
-		pt_fs_fail(req, rc == -ESTALE ? -ENOENT : rc, inode, NULL, "lookup");
-		pt_fs_inode_unref(fs, inode);
-		return;
-	}
-	pt_fs_inode_looked_up(fs, inode);       /* before `changes` is looked at: whoever changes it later finds that the kernel knows it */
-	pt_fs_entry_keep(fs, parent, name, inode, node, changes, &e);
-	if (fuse_reply_entry(req, &e) < 0)
-		pt_fs_inode_forget(fs, inode, 1);
-}
-
-void pt_fs_reply_entry(fuse_req_t req, struct pt_fs_inode *inode, const struct pt_node *known)
+/* parent: of a directory that the kernel may keep; NULL: it is not to. */
+static void reply(fuse_req_t req, struct pt_fs_inode *parent, const char *name, struct pt_fs_inode *inode, const struct pt_node *known, uint64_t changes)
 {
 	struct pt_fs *fs = pt_fs_of(req);
 	struct fuse_entry_param e;
@@ -106,9 +89,16 @@ void pt_fs_reply_entry(fuse_req_t req, struct pt_fs_inode *inode, const struct p
 		pt_fs_inode_unref(fs, inode);
 		return;
 	}
-	pt_fs_inode_looked_up(fs, inode);
+	pt_fs_inode_looked_up(fs, inode);       /* before `changes` is looked at: whoever changes it later finds that the kernel knows it */
+	if (parent)
+		pt_fs_entry_keep(fs, parent, name, inode, known, changes, &e);
 	if (fuse_reply_entry(req, &e) < 0)      /* interrupted: the kernel never saw it */
 		pt_fs_inode_forget(fs, inode, 1);
+}
+
+void pt_fs_reply_entry(fuse_req_t req, struct pt_fs_inode *inode, const struct pt_node *known)
+{
+	reply(req, NULL, NULL, inode, known, 0);
 }
 
 static int lookup_view(struct pt_fs *fs, struct pt_fs_inode *parent, const char *name, pid_t tid, struct pt_fs_inode **ret_inode)
@@ -329,7 +319,7 @@ void pt_fs_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 	else if (rc < 0)
 		pt_fs_fail(req, rc, dir, name, "lookup");
 	else if (node.id && i->kind == PT_FS_DIR)
-		reply_dir(req, dir, name, i, &node, changes);
+		reply(req, dir, name, i, &node, changes);
 	else
 		pt_fs_reply_entry(req, pt_fs_whole_prefer(fs, i), node.id ? &node : NULL);
 	pt_node_done(&node);

@@ -41,6 +41,8 @@ struct pt_api_source {
 	uint64_t size;
 	int fd;                                 /* a safetensors file; used when the others are NULL */
 };
+/* Finds or makes the node of a key and calls fn with it, again where the key was removed meanwhile; what was made for a call that fails goes with it. */
+int pt_api_at_key(struct ptio *p, const char *key, int (*fn)(void *ctx, uint64_t node), void *ctx);
 int pt_api_write(struct ptio *p, const char *key, const struct pt_api_source *src, const struct pt_request *req, bool put);
 /* Feeds a whole source into an upload; on success it is complete. */
 int pt_api_feed(struct pt_upload *u, const struct pt_api_source *src);

@@ -10,7 +10,6 @@
 #include "tensor/api_int.h"
 
 #define TP_SIZE_MAX 65536
-#define NODE_RACES 8                    /* a key may be removed between being found and being written */
 
 static int tp_request(int32_t rank, int32_t size, int32_t dim, enum pt_target target, struct pt_request *ret_req)
 {
@@ -98,35 +97,24 @@ static int slices_to_node(struct ptio *p, uint64_t node, const struct pt_api_sou
 	return rc;
 }
 
-static int write_slices(struct ptio *p, const char *key, const struct pt_api_source *src, int32_t size, int32_t dim, bool put)
-{
-	char sentence[PT_FAIL_SENTENCE_MAX];
-	struct pt_node node;
-	uint64_t id;
-	int rc, tries;
+struct slices {
+	struct ptio *p;
+	const struct pt_api_source *src;
+	int32_t size, dim;
+	bool put;
+};
 
-	rc = pt_api_key_check(key);
-	for (tries = 0; !rc && tries < NODE_RACES; tries++) {
-		rc = pt_node_by_key(p->repo, key, true, &node);
-		if (rc < 0)
-			return rc;
-		id = node.id;
-		pt_node_done(&node);
-		rc = slices_to_node(p, id, src, size, dim, put);
-		if (rc >= 0)
-			return 0;
-		snprintf(sentence, sizeof(sentence), "%s", pt_fail_sentence());
-		pt_node_prune(p->repo, id);
-		pt_fail(-rc, "%s", sentence);
-		if (rc == -ENOENT)      /* the key was removed meanwhile */
-			rc = 0;
-	}
-	return rc ? rc : pt_fail(EAGAIN, "the key is removed again and again while it is written");
+static int slices_here(void *ctx, uint64_t node)
+{
+	const struct slices *s = ctx;
+
+	return slices_to_node(s->p, node, s->src, s->size, s->dim, s->put);
 }
 
 static int write_tp(struct ptio *p, const char *key, const struct pt_api_source *src, int32_t size, int32_t dim, bool put)
 {
 	struct pt_request full = { .target = PT_TARGET_FULL };
+	struct slices slices = { p, src, size, dim, put };
 	int rc;
 
 	if (!p)
@@ -137,7 +125,7 @@ static int write_tp(struct ptio *p, const char *key, const struct pt_api_source 
 	rc = src->tensor ? 0 : pt_api_object_check(src->object, src->size, &full);
 	if (rc)
 		return rc;
-	return size <= 1 ? pt_api_write(p, key, src, &full, put) : write_slices(p, key, src, size, dim, put);
+	return size <= 1 ? pt_api_write(p, key, src, &full, put) : pt_api_at_key(p, key, slices_here, &slices);
 }
 
 static int write_tp_tensor(struct ptio *p, const char *key, const struct ptio_tensor *t, int32_t size, int32_t dim, bool put)

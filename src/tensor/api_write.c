@@ -128,7 +128,7 @@ int pt_api_object_check(const void *object, uint64_t size, const struct pt_reque
 	return 0;
 }
 
-int pt_api_write(struct ptio *p, const char *key, const struct pt_api_source *src, const struct pt_request *req, bool put)
+int pt_api_at_key(struct ptio *p, const char *key, int (*fn)(void *ctx, uint64_t node), void *ctx)
 {
 	char sentence[PT_FAIL_SENTENCE_MAX];
 	struct pt_node node;
@@ -142,7 +142,7 @@ int pt_api_write(struct ptio *p, const char *key, const struct pt_api_source *sr
 			return rc;
 		id = node.id;
 		pt_node_done(&node);
-		rc = write_to_node(p, id, src, req, put);
+		rc = fn(ctx, id);
 		if (rc >= 0)
 			return 0;
 		/* What was made for this write alone goes with it; the sentence stays. */
@@ -153,6 +153,27 @@ int pt_api_write(struct ptio *p, const char *key, const struct pt_api_source *sr
 			rc = 0;
 	}
 	return rc ? rc : pt_fail(EAGAIN, "the key is removed again and again while it is written");
+}
+
+struct write {
+	struct ptio *p;
+	const struct pt_api_source *src;
+	const struct pt_request *req;
+	bool put;
+};
+
+static int write_here(void *ctx, uint64_t node)
+{
+	const struct write *w = ctx;
+
+	return write_to_node(w->p, node, w->src, w->req, w->put);
+}
+
+int pt_api_write(struct ptio *p, const char *key, const struct pt_api_source *src, const struct pt_request *req, bool put)
+{
+	struct write w = { p, src, req, put };
+
+	return pt_api_at_key(p, key, write_here, &w);
 }
 
 /* ---- the public calls ---- */

@@ -206,9 +206,22 @@ static json_t *known_json(const struct pt_known *k, const char *key, enum pt_spl
 	return j;
 }
 
+int pt_json_append(json_t *root, struct pt_buf *out)
+{
+	char *text = root ? json_dumps(root, JSON_INDENT(1)) : NULL;
+
+	json_decref(root);
+	if (!text)
+		return pt_fail_nomem();
+	pt_buf_append_str(out, text);
+	pt_buf_append_u8(out, '\n');
+	free(text);
+	return pt_buf_failed(out) ? pt_fail_nomem() : 0;
+}
+
 int pt_tensor_info_json(struct pt_repo *repo, uint64_t node, const struct pt_request *restrict_to, struct pt_buf *ret_json)
 {
-	char key[PT_KEY_MAX + 1], *text = NULL;
+	char key[PT_KEY_MAX + 1];
 	struct pt_known k;
 	struct pt_node n;
 	enum pt_split split;
@@ -228,13 +241,5 @@ int pt_tensor_info_json(struct pt_repo *repo, uint64_t node, const struct pt_req
 		return rc;
 	j = known_json(&k, key, split, restrict_to);
 	pt_known_done(&k);
-	if (j)
-		text = json_dumps(j, JSON_INDENT(1));
-	json_decref(j);
-	if (!text)
-		return pt_fail_nomem();
-	pt_buf_append_str(ret_json, text);
-	pt_buf_append_u8(ret_json, '\n');
-	free(text);
-	return pt_buf_failed(ret_json) ? pt_fail_nomem() : 0;
+	return pt_json_append(j, ret_json);
 }

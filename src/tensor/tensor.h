@@ -137,6 +137,10 @@ void pt_upload_free(struct pt_upload *u);                               /* drops
 /* ---- telling ---- */
 /* What is known of a key, as JSON text (`.ptio.json`): dtype, shape, revision, scopes, stored layouts, split rule, pending sets and what they miss. scope_or_layout: restrict to it; NULL: all. */
 int pt_tensor_info_json(struct pt_repo *repo, uint64_t node, const struct pt_request *restrict_to, struct pt_buf *ret_json);
+struct json_t;                          /* of jansson */
+
+/* The text of a JSON value, which it takes over (NULL: there was no memory for it), with a newline. -ENOMEM. */
+int pt_json_append(struct json_t *root, struct pt_buf *out);
 /* A pending set as that JSON has it (see tensor/info.c); NULL: no memory. The caller's. */
 struct json_t *pt_pending_json(const struct pt_pending *p);
 /* "full", "scope", "tp shard", "tp slice", "writer". */

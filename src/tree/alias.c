@@ -184,7 +184,6 @@ static json_t *tensor_json(const struct pt_alias *a)
 int pt_alias_info_json(struct pt_models *models, struct pt_repo *repo, uint64_t node, const char *name, struct pt_buf *ret_json)
 {
 	struct pt_alias a;
-	char *text;
 	json_t *j;
 	int rc;
 
@@ -193,14 +192,7 @@ int pt_alias_info_json(struct pt_models *models, struct pt_repo *repo, uint64_t 
 		return rc;
 	j = a.tensor ? tensor_json(&a) : names_json(&a);
 	pt_alias_done(&a);
-	text = json_dumps(j, JSON_INDENT(1));
-	json_decref(j);
-	if (!text)
-		return pt_fail_nomem();
-	pt_buf_append_str(ret_json, text);
-	pt_buf_append_u8(ret_json, '\n');
-	free(text);
-	return pt_buf_failed(ret_json) ? pt_fail_nomem() : 0;
+	return pt_json_append(j, ret_json);
 }
 
 int pt_alias_key(struct pt_repo *repo, uint64_t node, const char *name, uint64_t *ret_node)
