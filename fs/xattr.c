@@ -200,8 +200,8 @@ void pt_fs_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t siz
 
 	pt_fail_clear();
 	atomic_fetch_add(&fs->counters.ops[PT_FS_OP_XATTR], 1);
-	if (strncmp(name, "user.", 5) != 0) {   /* security.capability comes before every write */
-		fuse_reply_err(req, strncmp(name, "system.", 7) == 0 ? EOPNOTSUPP : ENODATA);
+	if (strncmp(name, "user.", 5) != 0) {   /* ls -l asks each file for security.selinux, until one says that there are none here */
+		fuse_reply_err(req, EOPNOTSUPP);
 		return;
 	}
 	rc = pt_fs_where_check_itself(fs, i, fuse_req_ctx(req)->pid);

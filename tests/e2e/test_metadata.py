@@ -231,6 +231,13 @@ def test_listing_with_attributes_takes_no_look_up_an_entry(mounts, large):
     os.unlink(mnt / "many/link")
 
 
+def test_ls_asks_for_security_attributes_once_and_not_for_each_entry(mnt):
+    many(mnt, 40)
+    before = metrics(mnt)['ptio_fs_operations_total{op="xattr"}']
+    assert len(subprocess.run(["ls", "-l", mnt / "many"], check=True, capture_output=True).stdout.splitlines()) == 41
+    assert metrics(mnt)['ptio_fs_operations_total{op="xattr"}'] - before < 5
+
+
 def test_a_directory_that_another_mount_replaces_is_entered_where_it_is_now(mounts):
     one, two = mounts("one", options="entry_timeout=3600"), mounts("two")
     for name in ("a", "b"):
