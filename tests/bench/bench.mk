@@ -3,6 +3,7 @@
 EXTRA_DIST += \
 	tests/bench/bench.py \
 	tests/bench/measure.py \
+	tests/bench/meta.py \
 	tests/bench/model.py \
 	tests/bench/mooncake_peer.py \
 	tests/bench/peers.py \
@@ -10,6 +11,7 @@ EXTRA_DIST += \
 	tests/bench/run
 bench_programs = \
 	fs/ptiofs$(EXEEXT) \
+	tests/bench/bench_meta$(EXEEXT) \
 	tests/bench/bench_plan$(EXEEXT) \
 	tests/bench/bench_range$(EXEEXT) \
 	tools/ptio$(EXEEXT) \

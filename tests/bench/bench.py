@@ -6,7 +6,6 @@ Prints a table; writes JSON and an SVG beside it.
 """
 import argparse
 import contextlib
-import itertools
 import json
 import multiprocessing
 import os
@@ -22,6 +21,7 @@ import numpy as np
 
 import peers
 from measure import Mount, Table, in_process, make_tensor, map_file, now, read_file, read_twice, svg, timed, write_file, write_four
+from meta import part_meta
 from model import part_model
 from remote import check_remote, part_mooncake, part_net
 
@@ -183,52 +183,6 @@ def part_write(args, t, env):
                 "ptio, a file of its own name": lambda: write_file(m / "w/one.npy", data)}, "file on the same disk, fsync")
         finally:
             m.stop()
-
-
-def part_meta(args, t, env):
-    n = 100 if args.quick else args.tensors
-    small = np.arange(16, dtype=np.float32)
-    os.mkdir(env.auto / "many")
-    ref = env.dir / "small"
-    ref.mkdir()
-    from io import BytesIO
-    b = BytesIO()
-    np.lib.format.write_array(b, small)
-    begin = now()
-    for i in range(n):
-        os.mkdir(env.auto / f"many/t{i}")
-        (env.auto / f"many/t{i}/full.npy").write_bytes(b.getvalue())
-        (ref / f"t{i}").write_bytes(b.getvalue())
-    print(f"\n({n} small tensors made in {now() - begin:.1f} s)")
-
-    def ls(path):
-        return timed(lambda: [e.stat() for e in os.scandir(path)])
-
-    def each(fn):
-        return timed(lambda: [fn(i) for i in range(n)])
-
-    def read(path):
-        fd = os.open(path, os.O_RDONLY)
-        os.read(fd, 4096)
-        os.close(fd)
-
-    def fresh(fn):
-        """On a mount of its own, which knows nothing yet."""
-        m = Mount(args.build, env.store, env.dir / f"fresh{next(count)}")
-        try:
-            return fn(m)
-        finally:
-            m.stop()
-
-    count = itertools.count()
-    t.run(f"ls -l of {n} entries, per entry", "us", n, {"tmpfs": lambda: ls(ref), "ptio, first": lambda: fresh(lambda m: ls(m / "many")),
-          "ptio, again": lambda: ls(env.auto / "many")}, "tmpfs", {"ptio, first": "<= 5 us", "ptio, again": "<= 5 us"})
-    stat = lambda m: each(lambda i: os.stat(m / f"many/t{i}/full.npy"))
-    t.run("stat of a tensor's view", "us", n, {"tmpfs": lambda: each(lambda i: os.stat(ref / f"t{i}")), "ptio, first": lambda: fresh(stat),
-          "ptio, again": lambda: stat(env.auto)}, "tmpfs", {"ptio, first": "<= 30 us"})
-    use = lambda m: each(lambda i: read(m / f"many/t{i}/full.npy"))
-    t.run("open+read+close of a small tensor", "us", n, {"tmpfs": lambda: each(lambda i: read(ref / f"t{i}")), "ptio, first": lambda: fresh(use),
-          "ptio, again": lambda: use(env.auto)}, "tmpfs", {"ptio, first": "<= 60 us", "ptio, again": "<= 60 us"})
 
 
 # ---- quick: counters ----

@@ -1,0 +1,77 @@
+"""Names, attributes and small tensors: many keys in one directory, beside as many files on tmpfs. The client is bench_meta, a program, so that no interpreter is timed."""
+import io
+import itertools
+import os
+import subprocess
+
+import numpy as np
+from measure import Mount, now, timed
+
+VIEW = "/full.npy"
+
+
+def client(args, what, path, n, suffix=""):
+    """Seconds that the program itself says its calls took."""
+    rest = [] if what == "list" else [str(n), suffix]
+    out = subprocess.run([args.build / "tests/bench/bench_meta", what, path, *rest], check=True, capture_output=True, text=True).stdout.split()
+    assert int(out[0]) == n, (what, path, out)
+    return float(out[1])
+
+
+def ls(path):
+    """The program, with its start, sorting and printing."""
+    return timed(lambda: subprocess.run(["ls", "-l", path], check=True, stdout=subprocess.DEVNULL))
+
+
+def make(env, n):
+    """Files t0, t1, ... on tmpfs, and keys of the same names."""
+    b = io.BytesIO()
+    np.lib.format.write_array(b, np.arange(16, dtype=np.float32))
+    ref = env.dir / "small"
+    ref.mkdir()
+    os.mkdir(env.auto / "many")
+    begin = now()
+    for i in range(n):
+        os.mkdir(env.auto / f"many/t{i}")
+        (env.auto / f"many/t{i}{VIEW}").write_bytes(b.getvalue())
+        (ref / f"t{i}").write_bytes(b.getvalue())
+    print(f"\n({n} small tensors made in {now() - begin:.1f} s)")
+    return ref
+
+
+def part_meta(args, t, env):
+    n = 100 if args.quick else args.tensors
+    ref = make(env, n)
+    count = itertools.count()
+
+    def fresh(fn):
+        """On a mount of its own, which knows nothing yet."""
+        m = Mount(args.build, env.store, env.dir / f"fresh{next(count)}")
+        try:
+            return fn(m)
+        finally:
+            m.stop()
+
+    def listed(m):
+        """So that the directories are known, as by a loader that has listed what there is."""
+        client(args, "list", m / "many", n)
+        return m
+
+    view = lambda what: lambda m: client(args, what, m / "many", n, VIEW)
+    t.run(f"directory of {n} with attributes, per entry", "us", n, {
+        "tmpfs": lambda: client(args, "list", ref, n),
+        "ptio, first": lambda: fresh(lambda m: client(args, "list", m / "many", n)),
+        "ptio, again": lambda: client(args, "list", env.auto / "many", n),
+        "tmpfs, the program ls -l": lambda: ls(ref),
+        "ptio, the program ls -l, first": lambda: fresh(lambda m: ls(m / "many")),
+        "ptio, the program ls -l, again": lambda: ls(env.auto / "many")}, "tmpfs", {"ptio, first": "<= 5 us", "ptio, again": "<= 5 us"})
+    t.run("stat of a tensor's view", "us", n, {
+        "tmpfs": lambda: client(args, "stat", ref, n),
+        "ptio, first": lambda: fresh(view("stat")),
+        "ptio, first, directory listed before": lambda: fresh(lambda m: view("stat")(listed(m))),
+        "ptio, again": lambda: view("stat")(env.auto)}, "tmpfs", {"ptio, first, directory listed before": "<= 30 us"})
+    t.run("open+read+close of a small tensor", "us", n, {
+        "tmpfs": lambda: client(args, "read", ref, n),
+        "ptio, first": lambda: fresh(view("read")),
+        "ptio, first, directory listed before": lambda: fresh(lambda m: view("read")(listed(m))),
+        "ptio, again": lambda: view("read")(env.auto)}, "tmpfs", {"ptio, again": "<= 60 us"})
