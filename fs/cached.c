@@ -16,10 +16,13 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/io.h"
 #include "base/log.h"
 
 #define WORKERS_MAX 8
 #define BUFFERS 64                      /* of 1 MiB, for read-ahead of all open files together */
+#define WAITING_MAX 8                   /* threads that wait for fillings; the others of the session have reads to answer */
+#define WAIT_STEP_NS (INT64_C(5) * 1000000)     /* how often one that waits looks whether it still should */
 
 /* ---- what all kinds of readers' inodes can do ---- */
 
@@ -205,7 +208,7 @@ static void filling_release(void *ctx)
 }
 
 /* i is pinned by the caller. NULL: no room. */
-static struct pt_vcache_file *fill(struct pt_fs *fs, struct pt_fs_inode *i, const struct pt_vcache_key *key)
+static struct pt_vcache_file *fill(struct pt_fs *fs, struct pt_fs_inode *i, const struct pt_vcache_key *key, enum pt_vcache_want want)
 {
 	struct pt_vcache_source source = { .read = filling_read, .cut = filling_cut, .release = filling_release };
 	struct pt_vcache_file *file;
@@ -223,7 +226,7 @@ static struct pt_vcache_file *fill(struct pt_fs *fs, struct pt_fs_inode *i, cons
 	f->fs = fs;
 	f->inode = pt_fs_inode_ref(fs, i);
 	source.ctx = f;
-	rc = pt_vcache_fill(fs->cache, key, reader_size(i), reader_align(i), &source, &file);
+	rc = pt_vcache_fill(fs->cache, key, reader_size(i), reader_align(i), want, &source, &file);
 	if (rc != 0)
 		filling_release(f);
 	pt_fail_clear();
@@ -269,7 +272,79 @@ static void from_memory(struct pt_fs *fs, struct pt_fs_handle *h, struct pt_vcac
 	fi->keep_cache = !fi->direct_io;
 }
 
-int pt_fs_cached_open(struct pt_fs *fs, struct pt_fs_handle *h, struct pt_fs_inode *i, pid_t tid, struct fuse_file_info *fi)
+/* Loaders map these, and read most of them; others are as likely read once, from end to end. */
+static bool mapped_by_loaders(const struct pt_fs *fs, const struct pt_fs_inode *i)
+{
+	enum pt_format format = PT_FORMAT_COUNT;
+	struct pt_request req;
+	const char *dot;
+
+	if (i->kind == PT_FS_SEALED)
+		return pt_fs_sealed_format(i) == PT_FORMAT_SAFETENSORS;
+	if (i->kind == PT_FS_MANY) {
+		dot = strrchr(i->name, '.');
+		return dot && strcmp(dot, ".safetensors") == 0;
+	}
+	if (pt_tree_view_parse(i->dir, i->name, &req, &format) < 0)
+		return false;
+	return (format == PT_FORMAT_COUNT ? fs->options->bare : format) == PT_FORMAT_SAFETENSORS;
+}
+
+/* The file that an open of a large view is to be served from, held; NULL: it is streamed. */
+static struct pt_vcache_file *file_for(struct pt_fs *fs, struct pt_fs_inode *i, const struct pt_vcache_key *key, bool again, int flags)
+{
+	struct pt_vcache_file *file = pt_vcache_find(fs->cache, key, false);
+	int64_t wait_ns = fs->options->open_wait_ns;
+
+	if (file)
+		return file;
+	if (fs->options->serve == PT_SERVE_CACHE || (again && atomic_load(&fs->passthrough)))
+		return fill(fs, i, key, PT_VCACHE_KEEP);
+	if (again || !atomic_load(&fs->passthrough) || !wait_ns || flags & O_DIRECT)
+		return NULL;
+	/* What cannot be whole in time and may be read only once, in order, is better streamed: its bytes would take memory for nothing. */
+	if (!pt_vcache_soon(fs->cache, reader_size(i), wait_ns) && !mapped_by_loaders(fs, i))
+		return NULL;
+	return fill(fs, i, key, PT_VCACHE_TRY);
+}
+
+/* Waits for as long as it still looks as if the file will be whole in time. */
+static bool wait_in_time(fuse_req_t req, struct pt_fs *fs, struct pt_vcache_file *file, uint64_t size)
+{
+	int64_t budget = fs->options->open_wait_ns, begin = pt_time_boot_ns(), passed = 0;
+	uint64_t before = pt_vcache_file_filled(fs->cache, file), gained = 0;
+	int rc = 0;
+
+	if (!pt_vcache_soon(fs->cache, size - before, budget))
+		return false;
+	atomic_fetch_add(&fs->counters.open_waits, 1);
+	while (passed < budget && !fuse_req_interrupted(req) && !fuse_session_exited(fs->session)) {
+		rc = pt_vcache_file_wait(fs->cache, file, budget - passed < WAIT_STEP_NS ? budget - passed : WAIT_STEP_NS);
+		if (rc != 0)
+			return rc == 1;
+		passed = pt_time_boot_ns() - begin;
+		gained = pt_vcache_file_filled(fs->cache, file) - before;
+		/* Pieces that are under way count as one. */
+		if ((double)(gained + PT_VCACHE_PIECE) * (double)budget < (double)(size - before) * (double)passed)
+			break;
+	}
+	pt_vcache_file_slow(fs->cache, gained, passed);
+	return false;
+}
+
+static bool wait_whole(fuse_req_t req, struct pt_fs *fs, struct pt_vcache_file *file, uint64_t size)
+{
+	bool whole = pt_vcache_file_whole(file);
+
+	if (whole || !fs->options->open_wait_ns)
+		return whole;
+	if (atomic_fetch_add(&fs->waiting, 1) < WAITING_MAX)
+		whole = wait_in_time(req, fs, file, size);
+	atomic_fetch_sub(&fs->waiting, 1);
+	return whole;
+}
+
+int pt_fs_cached_open(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h, struct pt_fs_inode *i, struct fuse_file_info *fi)
 {
 	enum pt_serve_way way = fs->options->serve;
 	struct pt_vcache_file *file;
@@ -287,15 +362,13 @@ int pt_fs_cached_open(struct pt_fs *fs, struct pt_fs_handle *h, struct pt_fs_ino
 		return 0;
 	}
 	key_of(fs, i, &key);
-	file = pt_vcache_find(fs->cache, &key, false);
+	file = file_for(fs, i, &key, opens > 1, fi->flags);
 	/* Its whole node is to be opened; but the kernel looks again only once. */
-	if (file && atomic_load(&fs->passthrough) && !pt_fs_intent_retrying(fs, tid)) {
+	if (file && atomic_load(&fs->passthrough) && !pt_fs_intent_retrying(fs, fuse_req_ctx(req)->pid) && wait_whole(req, fs, file, reader_size(i))) {
 		pt_vcache_put(fs->cache, file);
 		pt_fs_reader_unpin(fs, i);
 		return -ESTALE;
 	}
-	if (!file && (way == PT_SERVE_CACHE || (opens > 1 && atomic_load(&fs->passthrough))))
-		file = fill(fs, i, &key);
 	if (file)
 		from_memory(fs, h, file, fi);
 	else
@@ -459,6 +532,7 @@ int pt_fs_cached_text(struct pt_fs *fs, void (*metric)(struct pt_buf *out, const
 	metric(out, "fs_direct_opens_total", "counter", "Opens of views that are streamed by direct io.", atomic_load(&fs->counters.direct_opens));
 	metric(out, "fs_passed_opens_total", "counter", "Opens of views that the kernel reads and maps from memory by itself.",
 	       atomic_load(&fs->counters.passed_opens));
+	metric(out, "fs_open_waits_total", "counter", "Opens that waited for a view to be whole in memory.", atomic_load(&fs->counters.open_waits));
 	metric(out, "fs_ahead_bytes_total", "counter", "Bytes answered from what was read ahead.", atomic_load(&fs->counters.ahead_bytes));
 	metric(out, "cache_limit_bytes", "gauge", "Memory that views may take.", s.limit);
 	metric(out, "cache_used_bytes", "gauge", "Memory that views take.", s.used);
@@ -469,6 +543,7 @@ int pt_fs_cached_text(struct pt_fs *fs, void (*metric)(struct pt_buf *out, const
 	metric(out, "cache_fills_total", "counter", "Views that became whole in memory.", s.fills);
 	metric(out, "cache_filled_bytes_total", "counter", "Bytes read to fill views.", s.filled_bytes);
 	metric(out, "cache_failed_total", "counter", "Fillings that failed.", s.fills_failed);
+	metric(out, "cache_given_up_total", "counter", "Fillings that nobody wanted the rest of.", s.given_up);
 	metric(out, "cache_evictions_total", "counter", "Views dropped to make room.", s.evictions);
 	metric(out, "cache_refused_total", "counter", "Views for which there was no room.", s.refused);
 	return 0;

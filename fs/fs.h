@@ -103,7 +103,7 @@ struct pt_fs_handle {
 struct pt_fs_counters {
 	atomic_uint_fast64_t ops[32];
 	atomic_uint_fast64_t errors, open_views, open_writers, open_files, published, dropped, read_bytes, written_bytes, stale_retries, stale_dirs;
-	atomic_uint_fast64_t direct_opens, passed_opens, ahead_bytes;
+	atomic_uint_fast64_t direct_opens, passed_opens, open_waits, ahead_bytes;
 };
 
 enum pt_fs_op {
@@ -151,6 +151,7 @@ struct pt_fs {
 	struct pt_workers *workers;     /* cached.c */
 	struct pt_buffers buffers;
 	struct pt_vcache *cache;
+	atomic_uint waiting;            /* opens that wait for a view to be whole */
 	atomic_bool passthrough;        /* the kernel takes files in memory */
 	bool direct_mmap;               /* what is open for direct io can be mapped */
 	atomic_bool read_ahead_set;
@@ -213,6 +214,7 @@ int pt_fs_intent_write(struct pt_fs *fs, pid_t tid, uint64_t node, const char *d
 void pt_fs_intent_gone(struct pt_fs *fs, pid_t tid, uint64_t node, const char *dir, const char *name, uint64_t next_revision);
 /* The thread got ESTALE for a read: what its next look-ups of views find is pinned at once. */
 void pt_fs_intent_retry(struct pt_fs *fs, pid_t tid);
+void pt_fs_intent_retry_end(struct pt_fs *fs, pid_t tid);                 /* it has opened what it found */
 enum pt_fs_intent_found { PT_FS_INTENT_NONE, PT_FS_INTENT_GONE, PT_FS_INTENT_WRITER };
 /* On WRITER, *ret_inode is a reference; on GONE, *ret_next_revision is what was said. */
 enum pt_fs_intent_found pt_fs_intent_find(struct pt_fs *fs, pid_t tid, uint64_t node, const char *dir, const char *name,
@@ -386,7 +388,7 @@ static inline bool pt_fs_reader_is(const struct pt_fs_inode *i)
 	return i->kind == PT_FS_VIEW || i->kind == PT_FS_MANY || i->kind == PT_FS_SEALED;
 }
 /* For reading: pins i, decides how it is served. -ESTALE: superseded, or to be opened by its whole node. */
-int pt_fs_cached_open(struct pt_fs *fs, struct pt_fs_handle *h, struct pt_fs_inode *i, pid_t tid, struct fuse_file_info *fi);
+int pt_fs_cached_open(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h, struct pt_fs_inode *i, struct fuse_file_info *fi);
 int pt_fs_whole_open(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h, struct fuse_file_info *fi);
 void pt_fs_cached_release(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h);    /* req: NULL at unmount */
 /* The whole node instead of i, if there is one; takes and returns a reference. */
@@ -486,6 +488,7 @@ int pt_fs_rank_list(struct pt_fs *fs, const struct pt_fs_inode *dir, pt_tree_lis
 struct pt_fs_inode *pt_fs_sealed_prefer(struct pt_fs *fs, struct pt_fs_inode *file, const struct pt_node *node, pid_t tid);
 void pt_fs_sealed_done(struct pt_fs *fs, struct pt_fs_inode *inode);
 uint64_t pt_fs_sealed_size(const struct pt_fs_inode *inode);            /* bytes */
+enum pt_format pt_fs_sealed_format(const struct pt_fs_inode *inode);    /* pinned */
 int pt_fs_sealed_pin(struct pt_fs *fs, struct pt_fs_inode *inode);      /* -ESTALE: it has been written again */
 void pt_fs_sealed_unpin(struct pt_fs *fs, struct pt_fs_inode *inode);
 /* Pinned. */

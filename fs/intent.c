@@ -127,6 +127,23 @@ void pt_fs_intent_retry(struct pt_fs *fs, pid_t tid)
 	intent_put(fs, INTENT_RETRY, tid, 0, NULL, 0);
 }
 
+void pt_fs_intent_retry_end(struct pt_fs *fs, pid_t tid)
+{
+	static const enum intent_kind kinds[2] = { INTENT_RETRY, INTENT_HOLD };
+	struct pt_fs_intents *t = fs->intents;
+	struct intent old[2] = { 0 }, *i;
+
+	if (atomic_load(&t->count) == 0)
+		return;
+	pthread_mutex_lock(&t->lock);
+	for (size_t k = 0; k < 2; k++)
+		if ((i = find_locked(t, kinds[k], tid, 0)))
+			slot_clear_locked(t, i, &old[k]);
+	pthread_mutex_unlock(&t->lock);
+	for (size_t k = 0; k < 2; k++)
+		old_done(fs, &old[k]);
+}
+
 enum pt_fs_intent_found pt_fs_intent_find(struct pt_fs *fs, pid_t tid, uint64_t node, const char *dir, const char *name,
 					  struct pt_fs_inode **ret_inode, uint64_t *ret_next_revision)
 {

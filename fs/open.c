@@ -128,27 +128,31 @@ void pt_fs_handles_close(struct pt_fs *fs)
 		pt_fs_handle_close(NULL, fs, fs->handles);
 }
 
-static int open_reader(struct pt_fs *fs, struct pt_fs_handle *h, struct pt_fs_inode *i, const struct fuse_ctx *ctx, struct fuse_file_info *fi)
+static int open_reader(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h, struct pt_fs_inode *i, struct fuse_file_info *fi)
 {
-	int rc = pt_fs_cached_open(fs, h, i, ctx->pid, fi);
+	const struct fuse_ctx *ctx = fuse_req_ctx(req);
+	int rc = pt_fs_cached_open(req, fs, h, i, fi);
 
 	if (rc == -ESTALE) {
 		atomic_fetch_add(&fs->counters.stale_retries, 1);
 		pt_fs_intent_retry(fs, ctx->pid);
 	}
-	if (rc == 0)
+	if (rc == 0) {
+		pt_fs_intent_retry_end(fs, ctx->pid);
 		atomic_fetch_add(&fs->counters.open_views, 1);
+	}
 	return rc;
 }
 
-static int open_view(struct pt_fs *fs, struct pt_fs_handle *h, struct pt_fs_inode *i, const struct fuse_ctx *ctx, struct fuse_file_info *fi)
+static int open_view(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h, struct pt_fs_inode *i, struct fuse_file_info *fi)
 {
+	const struct fuse_ctx *ctx = fuse_req_ctx(req);
 	int acc = fi->flags & O_ACCMODE, rc;
 	uint64_t node = i->node;
 	const char *dir = i->dir;
 
 	if (acc == O_RDONLY)
-		return open_reader(fs, h, i, ctx, fi);
+		return open_reader(req, fs, h, i, fi);
 	if (!(fi->flags & O_TRUNC) && i->stamp != PT_FS_STAMP_NONE) {
 		if (acc == O_RDWR)
 			return pt_fail(EACCES, "a revision never changes: open it read only, or write a new one from an empty file (O_TRUNC)");
@@ -187,18 +191,18 @@ static int open_writer(struct pt_fs *fs, struct pt_fs_inode *i, const struct fus
 	return rc;
 }
 
-static int open_many(struct pt_fs *fs, struct pt_fs_handle *h, struct pt_fs_inode *i, const struct fuse_ctx *ctx, struct fuse_file_info *fi)
+static int open_many(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h, struct pt_fs_inode *i, struct fuse_file_info *fi)
 {
 	if ((fi->flags & O_ACCMODE) != O_RDONLY)
-		return pt_fs_many_write(fs, i, ctx);
-	return open_reader(fs, h, i, ctx, fi);
+		return pt_fs_many_write(fs, i, fuse_req_ctx(req));
+	return open_reader(req, fs, h, i, fi);
 }
 
-static int open_sealed(struct pt_fs *fs, struct pt_fs_handle *h, struct pt_fs_inode *i, const struct fuse_ctx *ctx, struct fuse_file_info *fi)
+static int open_sealed(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h, struct pt_fs_inode *i, struct fuse_file_info *fi)
 {
 	if ((fi->flags & O_ACCMODE) != O_RDONLY || fi->flags & O_TRUNC)
-		return pt_fs_sealed_write(fs, i, ctx->pid);
-	return open_reader(fs, h, i, ctx, fi);
+		return pt_fs_sealed_write(fs, i, fuse_req_ctx(req)->pid);
+	return open_reader(req, fs, h, i, fi);
 }
 
 static int open_whole(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h, struct fuse_file_info *fi)
@@ -210,14 +214,16 @@ static int open_whole(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h, 
 	if (origin->kind == PT_FS_SEALED && ((fi->flags & O_ACCMODE) != O_RDONLY || fi->flags & O_TRUNC))
 		return pt_fs_sealed_write(fs, origin, ctx->pid);
 	if ((fi->flags & O_ACCMODE) != O_RDONLY)
-		return origin->kind == PT_FS_VIEW ? open_view(fs, h, origin, ctx, fi) : open_many(fs, h, origin, ctx, fi);
+		return origin->kind == PT_FS_VIEW ? open_view(req, fs, h, origin, fi) : open_many(req, fs, h, origin, fi);
 	rc = pt_fs_whole_open(req, fs, h, fi);
 	if (rc == -ESTALE) {
 		atomic_fetch_add(&fs->counters.stale_retries, 1);
 		pt_fs_intent_retry(fs, ctx->pid);
 	}
-	if (rc == 0)
+	if (rc == 0) {
+		pt_fs_intent_retry_end(fs, ctx->pid);
 		atomic_fetch_add(&fs->counters.open_views, 1);
+	}
 	return rc;
 }
 
@@ -242,7 +248,7 @@ static int open_inode(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h, 
 
 	switch (i->kind) {
 	case PT_FS_VIEW:
-		return open_view(fs, h, i, ctx, fi);
+		return open_view(req, fs, h, i, fi);
 	case PT_FS_WRITER:
 		return open_writer(fs, i, ctx, fi);
 	case PT_FS_FILE:
@@ -253,9 +259,9 @@ static int open_inode(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h, 
 		write_direct(fs, fi);
 		return rc;
 	case PT_FS_MANY:
-		return open_many(fs, h, i, ctx, fi);
+		return open_many(req, fs, h, i, fi);
 	case PT_FS_SEALED:
-		return open_sealed(fs, h, i, ctx, fi);
+		return open_sealed(req, fs, h, i, fi);
 	case PT_FS_WHOLE:
 		return open_whole(req, fs, h, fi);
 	case PT_FS_CONTROL:

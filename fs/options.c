@@ -25,9 +25,10 @@ const struct pt_fs_option pt_fs_option_table[] = {
 	{ "verify=", "PTIO_VERIFY", "touch", "hashes checked on reads: off, whole (chunks read whole) or touch (each chunk at its first use)" },
 	{ "split=", "PTIO_SPLIT", "", "how a dimension that does not divide is cut when the key has no rule: balanced or chunk" },
 	{ "allow_other", "PTIO_ALLOW_OTHER", "off", "let other users see the mount" },
-	{ "serve=", "PTIO_SERVE", "auto", "large views: stream (each read from the store), cache (all kept in memory), or auto (kept from the second open on)" },
+	{ "serve=", "PTIO_SERVE", "auto", "large views: stream (each read from the store), cache (all kept in memory), or auto (kept where open_wait allows, and from the second open on)" },
 	{ "cache_size=", "PTIO_CACHE_SIZE", "25%", "memory for whole views: bytes with K, M, G or T, or a percentage of the machine's; 0 for none" },
 	{ "cache_min=", "PTIO_CACHE_MIN", "4M", "smaller views are never kept in memory or streamed, but left to the kernel's cache" },
+	{ "open_wait=", "PTIO_OPEN_WAIT", "200", "milliseconds that opening a large view may wait for all of it to be in memory, where the kernel reads it by itself then; 0 for not at all" },
 	{ "entry_timeout=", "PTIO_ENTRY_TIMEOUT", "1", "seconds for which the kernel finds directories, and answers stat of them, without asking; 0 for never" },
 	{ "uid=", "PTIO_UID", "", "show all files as owned by this user id" },
 	{ "gid=", "PTIO_GID", "", "show all files as of this group id" },
@@ -65,7 +66,7 @@ static const struct fuse_opt specs[] = {
 	FUSE_OPT_KEY("secret_file=", KEY_VALUE), FUSE_OPT_KEY("timeout=", KEY_VALUE),
 	FUSE_OPT_KEY("bare=", KEY_VALUE), FUSE_OPT_KEY("list=", KEY_VALUE), FUSE_OPT_KEY("verify=", KEY_VALUE),
 	FUSE_OPT_KEY("split=", KEY_VALUE), FUSE_OPT_KEY("uid=", KEY_VALUE), FUSE_OPT_KEY("gid=", KEY_VALUE),
-	FUSE_OPT_KEY("umask=", KEY_VALUE), FUSE_OPT_KEY("serve=", KEY_VALUE), FUSE_OPT_KEY("cache_size=", KEY_VALUE), FUSE_OPT_KEY("cache_min=", KEY_VALUE), FUSE_OPT_KEY("entry_timeout=", KEY_VALUE), FUSE_OPT_KEY("gc=", KEY_VALUE),
+	FUSE_OPT_KEY("umask=", KEY_VALUE), FUSE_OPT_KEY("serve=", KEY_VALUE), FUSE_OPT_KEY("cache_size=", KEY_VALUE), FUSE_OPT_KEY("cache_min=", KEY_VALUE), FUSE_OPT_KEY("open_wait=", KEY_VALUE), FUSE_OPT_KEY("entry_timeout=", KEY_VALUE), FUSE_OPT_KEY("gc=", KEY_VALUE),
 	/* what mount(8) and fstab add for its own use */
 	FUSE_OPT_KEY("defaults", KEY_IGNORE), FUSE_OPT_KEY("auto", KEY_IGNORE), FUSE_OPT_KEY("noauto", KEY_IGNORE),
 	FUSE_OPT_KEY("user", KEY_IGNORE), FUSE_OPT_KEY("nouser", KEY_IGNORE), FUSE_OPT_KEY("users", KEY_IGNORE),
@@ -155,6 +156,16 @@ static int bytes_set(const char *name, const char *value, uint64_t *ret)
 	return 0;
 }
 
+static int milliseconds_set(const char *name, const char *value, int64_t *ret_ns)
+{
+	uint32_t ms;
+	int rc = number(name, value, 10, 60000, &ms);
+
+	if (rc == 0)
+		*ret_ns = (int64_t)ms * 1000000;
+	return rc;
+}
+
 /* What is wrong with it is said when the store is opened. */
 static int keep_text(char **to, const char *value)
 {
@@ -227,6 +238,8 @@ static int option_set(struct pt_fs_options *o, const char *name, const char *val
 		return bytes_set(name, value, &o->cache_size);
 	if (strcmp(name, "cache_min=") == 0)
 		return bytes_set(name, value, &o->cache_min);
+	if (strcmp(name, "open_wait=") == 0)
+		return milliseconds_set(name, value, &o->open_wait_ns);
 	if (!value[0])
 		return 0;
 	if (strcmp(name, "secret_file=") == 0)
@@ -372,7 +385,7 @@ static int from_environment(struct pt_fs_options *o)
 int pt_fs_options_parse(struct fuse_args *args, struct pt_fs_options *ret_options)
 {
 	struct pt_fs_options o = { .bare = PT_FORMAT_PT, .verify = PT_VERIFY_TOUCH, .create = true, .gc = true, .cache_size = memory_bytes() / 4, .cache_min = PT_VCACHE_FILE_MIN,
-				   .entry_timeout = 1 };
+				   .open_wait_ns = 200 * INT64_C(1000000), .entry_timeout = 1 };
 	struct parse p = { &o, 0 };
 	int rc;
 

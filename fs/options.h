@@ -29,6 +29,7 @@ struct pt_fs_options {
 	enum pt_serve_way serve;
 	uint64_t cache_size;            /* bytes */
 	uint64_t cache_min;             /* bytes */
+	int64_t open_wait_ns;
 	bool read_only, allow_other, force, create, gc;
 	double entry_timeout;           /* seconds */
 	bool set_uid, set_gid;

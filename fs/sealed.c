@@ -106,6 +106,11 @@ uint64_t pt_fs_sealed_size(const struct pt_fs_inode *i)
 	return i->sealed->size;
 }
 
+enum pt_format pt_fs_sealed_format(const struct pt_fs_inode *i)
+{
+	return i->sealed->container->format;
+}
+
 /* -ESTALE: the file has been written again, or removed. */
 static int load_locked(struct pt_fs *fs, struct pt_fs_inode *i)
 {

@@ -1,6 +1,6 @@
 /* tools/cmd_warm.c - ptio warm: reads files of a mount through, so that what can be kept in memory is there for those who come next.
  *
- * Works on the mount, not on the store. A file is opened twice: a mount keeps a view in memory from its second open on (docs/PERFORMANCE.md). Whoever opens
+ * Works on the mount, not on the store. A file is opened twice: a mount keeps a view in memory to the end from its second open on (docs/PERFORMANCE.md). Whoever opens
  * it while it is read shares what is there. Directories are walked; what they list is read. */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* cache/cache.h - materialised views: whole files in memory, filled once from their source, shared by all who read them.
  *
- * A file is filled piece by piece by a few threads, and by readers that come first. When whole, its descriptor can be handed to the kernel; its size
+ * A file is filled piece by piece by a few threads, and by readers that come first; whoever opens it may wait for all of it. When whole, its descriptor can be handed to the kernel; its size
  * is exactly that of the view. Files nobody holds are evicted, the least recently used first, by closing them: their bytes are never changed, cut
  * or used again, for a map may outlive all that this process knows of it. Thread-safe. */
 #ifndef PT_CACHE_CACHE_H
@@ -33,7 +33,7 @@ struct pt_vcache_source {
 struct pt_vcache_stats {
 	uint64_t limit, used;           /* bytes; used: of live files, rounded to huge pages */
 	uint64_t files, filling;
-	uint64_t hits, misses, fills, fills_failed, evictions, refused;         /* counts since the start. refused: no room */
+	uint64_t hits, misses, fills, fills_failed, given_up, evictions, refused;       /* counts since the start. refused: no room */
 	uint64_t filled_bytes;
 };
 
@@ -46,11 +46,22 @@ bool pt_vcache_enabled(const struct pt_vcache *c);
 
 /* A whole file of this key, held; NULL: none. Counts as a hit only with `use`. */
 struct pt_vcache_file *pt_vcache_find(struct pt_vcache *c, const struct pt_vcache_key *key, bool use);
+enum pt_vcache_want {
+	PT_VCACHE_TRY,                  /* only as long as somebody holds it, and at nobody's cost: what makes room was read but once, or not used for a minute */
+	PT_VCACHE_KEEP                  /* to the end; what makes room is anything that nobody holds */
+};
+
 /* The file of this key, held, whole or being filled; if there is none, one is made and its filling begins. 0: *source was taken (its release comes later, perhaps before this
  * returns); 1: it was there, *source was not taken. -ENOSPC: there is no room now. -EOPNOTSUPP: there is no cache.
  * align: where in the file the payload's chunks begin, less than a piece: pieces are cut there. */
-int pt_vcache_fill(struct pt_vcache *c, const struct pt_vcache_key *key, uint64_t size, uint64_t align, const struct pt_vcache_source *source,
-		  struct pt_vcache_file **ret_file);
+int pt_vcache_fill(struct pt_vcache *c, const struct pt_vcache_key *key, uint64_t size, uint64_t align, enum pt_vcache_want want,
+		   const struct pt_vcache_source *source, struct pt_vcache_file **ret_file);
+/* So many bytes can be filled within ns, by what was seen lately; where nothing was, by what a machine can do at best. */
+bool pt_vcache_soon(struct pt_vcache *c, uint64_t bytes, int64_t ns);
+/* Waits until it is whole, but at most ns. 1: it is; 0: not yet; -EAGAIN: filling has failed. */
+int pt_vcache_file_wait(struct pt_vcache *c, struct pt_vcache_file *f, int64_t ns);
+/* Whoever waited saw only so much of it come in ns, and waits no longer. */
+void pt_vcache_file_slow(struct pt_vcache *c, uint64_t bytes, int64_t ns);
 void pt_vcache_put(struct pt_vcache *c, struct pt_vcache_file *f);         /* NULL is fine */
 /* Bytes that are there of this key; 0: none. */
 uint64_t pt_vcache_progress(struct pt_vcache *c, const struct pt_vcache_key *key);

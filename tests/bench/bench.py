@@ -203,7 +203,7 @@ def check(args, env, c):
     """What must be so whatever the machine."""
     size = os.path.getsize(env.auto / "w/full.npy")
     with contextlib.ExitStack() as stack:
-        m = Mount(args.build, env.store, env.dir / "counted", "cache_min=1M")
+        m = Mount(args.build, env.store, env.dir / "counted", "cache_min=1M,open_wait=0")
         stack.callback(m.stop)
         before = m.metrics()
         for r in range(4):

@@ -12,7 +12,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "cache/ahead.h"
-#include "cache/cache.h"
+#include "cache/cache_int.h"
 
 #define MIB ((uint64_t)1 << 20)
 
@@ -87,12 +87,14 @@ static void end(void)
 	pt_workers_free(workers);
 }
 
+static enum pt_vcache_want want = PT_VCACHE_KEEP;
+
 static int fill(uint64_t id, uint64_t size, uint64_t align, struct source *s, struct pt_vcache_file **ret)
 {
 	struct pt_vcache_key key = { { id } };
 	struct pt_vcache_source source = { .read = cuts ? piece_read : source_read, .cut = cuts ? cut : NULL, .release = source_release, .ctx = s };
 
-	return pt_vcache_fill(cache, &key, size, align, &source, ret);
+	return pt_vcache_fill(cache, &key, size, align, want, &source, ret);
 }
 
 static void wait_whole(const struct pt_vcache_file *f)
@@ -315,6 +317,146 @@ START_TEST(a_cache_of_no_size_is_none)
 	begin(0);
 	ck_assert_int_eq(fill(1, 8 * MIB, 0, &s, &f), -EOPNOTSUPP);
 	ck_assert_ptr_null(pt_vcache_find(cache, &key, true));
+	end();
+}
+END_TEST
+
+/* ---- first opens ---- */
+
+START_TEST(a_filling_that_nobody_holds_is_given_up_unless_it_is_to_be_kept)
+{
+	struct source s = { .seed = 4 };
+	struct pt_vcache_file *f;
+
+	begin(64 * MIB);
+	want = _i ? PT_VCACHE_KEEP : PT_VCACHE_TRY;
+	atomic_store(&s.held, true);
+	ck_assert_int_eq(fill(1, 40 * MIB, 0, &s, &f), 0);
+	while (atomic_load(&s.reads) < 2)
+		usleep(200);
+	pt_vcache_put(cache, f);
+	atomic_store(&s.held, false);
+	wait_released(&s);
+	ck_assert_uint_eq(stats().given_up, _i ? 0 : 1);
+	ck_assert_uint_eq(stats().fills, _i ? 1 : 0);
+	ck_assert_uint_eq(stats().used, _i ? 40 * MIB : 0);
+	ck_assert_uint_eq(stats().fills_failed, 0);
+	ck_assert_uint_eq(stats().filling, 0);
+	ck_assert_uint_eq(cache->unfilled, 0);
+	want = PT_VCACHE_KEEP;
+	end();
+	ck_assert_int_eq(atomic_load(&s.releases), 1);
+}
+END_TEST
+
+START_TEST(a_filling_given_up_goes_on_for_who_comes_before_it_has_ended)
+{
+	struct source s = { .seed = 4 }, unused = { .seed = 5 };
+	struct pt_vcache_file *f, *again;
+	const void *data;
+
+	begin(64 * MIB);
+	want = PT_VCACHE_TRY;
+	atomic_store(&s.held, true);
+	ck_assert_int_eq(fill(1, 40 * MIB, 0, &s, &f), 0);
+	while (atomic_load(&s.reads) < 2)
+		usleep(200);
+	pt_vcache_put(cache, f);
+	ck_assert_int_eq(fill(1, 40 * MIB, 0, &unused, &again), 1);
+	ck_assert_ptr_eq(again, f);
+	atomic_store(&s.held, false);
+	while (pt_vcache_file_wait(cache, again, 1000000) == 0)
+		;
+	ck_assert(pt_vcache_file_whole(again));
+	ck_assert_int_eq(pt_vcache_file_get(cache, again, 0, 40 * MIB, &data), 0);
+	check_bytes(data, 4, 0, 40 * MIB);
+	wait_released(&s);
+	ck_assert_uint_eq(stats().given_up, 0);
+	ck_assert_uint_eq(stats().filled_bytes, 40 * MIB);
+	ck_assert_int_eq(atomic_load(&unused.releases), 0);
+	pt_vcache_put(cache, again);
+	want = PT_VCACHE_KEEP;
+	end();
+}
+END_TEST
+
+/* Opens by their whole node that come and go. */
+static bool use(uint64_t id, int times)
+{
+	struct pt_vcache_key key = { { id } };
+	struct pt_vcache_file *f = NULL;
+
+	for (int i = 0; i < times; i++) {
+		f = pt_vcache_find(cache, &key, true);
+		pt_vcache_put(cache, f);
+	}
+	return f != NULL;
+}
+
+static int fill_whole(uint64_t id, struct source *s)
+{
+	struct pt_vcache_file *f;
+	int rc = fill(id, 8 * MIB, 0, s, &f);
+
+	if (rc == 0) {
+		wait_whole(f);
+		wait_released(s);
+		pt_vcache_put(cache, f);
+	}
+	return rc;
+}
+
+START_TEST(a_first_open_makes_room_only_of_what_was_read_once_or_long_ago)
+{
+	struct source s[6] = { { 0 } };
+
+	begin(24 * MIB);
+	want = PT_VCACHE_TRY;
+	ck_assert_int_eq(fill_whole(0, &s[0]), 0);
+	ck_assert(use(0, 2));           /* read again */
+	ck_assert_int_eq(fill_whole(1, &s[1]), 0);
+	ck_assert(use(1, 1));
+	want = PT_VCACHE_KEEP;
+	ck_assert_int_eq(fill_whole(2, &s[2]), 0);
+	want = PT_VCACHE_TRY;
+	ck_assert_int_eq(fill_whole(3, &s[3]), 0);              /* in the place of 1 */
+	ck_assert(use(0, 1) && !use(1, 1) && use(2, 1) && use(3, 2));
+	ck_assert_int_eq(fill_whole(4, &s[4]), -ENOSPC);
+	ck_assert_uint_eq(stats().evictions, 1);                /* nothing went for nothing */
+	cache->idle_ns = 0;
+	ck_assert_int_eq(fill_whole(4, &s[4]), 0);              /* 0 was used longest ago */
+	ck_assert(!use(0, 1) && use(2, 1) && use(3, 1) && use(4, 2));
+	cache->idle_ns = INT64_C(3600) * 1000000000;
+	ck_assert_int_eq(fill_whole(5, &s[5]), -ENOSPC);
+	want = PT_VCACHE_KEEP;
+	ck_assert_int_eq(fill_whole(5, &s[5]), 0);              /* opened again it may */
+	end();
+}
+END_TEST
+
+START_TEST(what_takes_too_long_by_the_rate_seen_is_not_waited_for)
+{
+	struct source s = { .seed = 4, .held = true };
+	struct pt_vcache_file *f;
+	int tries;
+
+	begin(64 * MIB);
+	ck_assert(pt_vcache_soon(cache, 100 * MIB, 1000000000));
+	ck_assert(!pt_vcache_soon(cache, 100 * MIB, 1000000));          /* no machine can */
+	ck_assert_int_eq(fill(1, 40 * MIB, 0, &s, &f), 0);
+	ck_assert_int_eq(pt_vcache_file_wait(cache, f, 1000000), 0);
+	pt_vcache_file_slow(cache, 4 * MIB, 1000000000);
+	ck_assert(!pt_vcache_soon(cache, 100 * MIB, 1000000000));
+	ck_assert(pt_vcache_soon(cache, MIB, 1000000000));
+	for (tries = 0; !pt_vcache_soon(cache, 100 * MIB, 1000000000); tries++)
+		ck_assert_int_lt(tries, 1000);                          /* once more in the end */
+	ck_assert_int_gt(tries, 10);
+	atomic_store(&s.fails, true);
+	atomic_store(&s.held, false);
+	while (pt_vcache_file_wait(cache, f, 1000000) == 0)
+		;
+	ck_assert_int_eq(pt_vcache_file_wait(cache, f, 1000000), -EAGAIN);
+	pt_vcache_put(cache, f);
 	end();
 }
 END_TEST
@@ -577,6 +719,10 @@ int main(void)
 	tcase_add_test(tc, a_failed_filling_sends_readers_to_the_source);
 	tcase_add_loop_test(tc, many_readers_of_a_file_being_filled_see_its_bytes, 0, 2);
 	tcase_add_test(tc, a_cache_of_no_size_is_none);
+	tcase_add_loop_test(tc, a_filling_that_nobody_holds_is_given_up_unless_it_is_to_be_kept, 0, 2);
+	tcase_add_test(tc, a_filling_given_up_goes_on_for_who_comes_before_it_has_ended);
+	tcase_add_test(tc, a_first_open_makes_room_only_of_what_was_read_once_or_long_ago);
+	tcase_add_test(tc, what_takes_too_long_by_the_rate_seen_is_not_waited_for);
 	tcase_add_test(tc, buffers_are_told_of_as_long_as_they_are_there);
 	tcase_add_loop_test(tc, a_sequential_reader_finds_its_bytes_fetched, 0, 3);
 	tcase_add_test(tc, windows_end_where_the_source_wants_them_to);

@@ -1,0 +1,76 @@
+/* cache/cache_int.h - what the files of the cache share: the table (cache.c) and the filling of its files (fill.c).
+ *
+ * Invariants, under the lock: 1. used is the sum of `room` of all files in the table, and at most limit; 2. a file is in the table until it is evicted or
+ * the last user of its source has left it failed or given up; 3. one whose source has users is held by them together; 4. a piece is filled once: EMPTY, BUSY, DONE. */
+#ifndef PT_CACHE_CACHE_INT_H
+#define PT_CACHE_CACHE_INT_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "cache/cache.h"
+
+#define PT_VCACHE_BUCKETS 256
+#define PT_VCACHE_FILLERS 4             /* threads at most that fill one file */
+
+enum pt_vcache_piece { PT_PIECE_EMPTY, PT_PIECE_BUSY, PT_PIECE_DONE };
+
+struct pt_vcache_filler {
+	struct pt_work work;            /* first: filling one more piece */
+	struct pt_vcache_file *file;
+	bool busy;                      /* queued or running: a user */
+};
+
+struct pt_vcache_file {
+	struct pt_vcache_filler filler[PT_VCACHE_FILLERS];
+	struct pt_vcache *cache;
+	struct pt_vcache_file *hash_next;
+	struct pt_vcache_file *lru_prev, *lru_next;      /* files in the table; first: used last */
+	struct pt_vcache_key key;
+	struct pt_vcache_source source;
+	uint64_t size, align, room;
+	uint8_t *map;
+	int fd;
+	uint32_t holds;
+	uint32_t users;                 /* of source: fillers queued or running, readers that fill */
+	uint32_t uses;                  /* opens that found it whole */
+	int64_t used_ns;                /* when it was last opened or closed */
+	int64_t begun_ns;               /* when its filling began */
+	bool listed;                    /* in the table */
+	bool kept;                      /* its filling goes on when nobody else holds it */
+	bool failed;
+	bool given_up;                  /* nobody wanted the rest: fillers leave, unless somebody comes before the last one has left */
+	atomic_bool whole;
+	uint64_t filled;                /* bytes */
+	uint64_t piece_count, next;     /* next: where the next filler looks first */
+	uint32_t *back;                 /* bytes by which each piece begins before its place; NULL: none does */
+	uint8_t piece[];
+};
+
+struct pt_vcache {
+	pthread_mutex_t lock;           /* everything below and in files, but for map, fd, size, which never change */
+	pthread_cond_t cond;            /* a piece is done, or a filling has failed; of the monotonic clock */
+	struct pt_workers *workers;
+	struct pt_memory memory;
+	struct pt_vcache_file *bucket[PT_VCACHE_BUCKETS];
+	struct pt_vcache_file *lru_first, *lru_last;
+	struct pt_vcache_stats stats;
+	uint64_t unfilled;              /* bytes that filling files have still to take from the memory */
+	uint64_t rate;                  /* bytes a second of late fillings; 0: none was seen */
+	int64_t idle_ns;                /* what was not used for so long makes room for a first open */
+};
+
+/* ---- cache.c ---- */
+struct pt_vcache_file *pt_vcache_find_locked(struct pt_vcache *c, const struct pt_vcache_key *key);
+void pt_vcache_list_locked(struct pt_vcache *c, struct pt_vcache_file *f);
+void pt_vcache_unlist_locked(struct pt_vcache *c, struct pt_vcache_file *f);
+/* Makes room for `room` more bytes; what is evicted is chained through hash_next, to be freed after unlocking. */
+bool pt_vcache_room_locked(struct pt_vcache *c, uint64_t room, enum pt_vcache_want want, struct pt_vcache_file **evicted);
+/* Maps of other processes keep the memory until they are gone. */
+void pt_vcache_file_free(struct pt_vcache_file *f);
+
+/* ---- fill.c ---- */
+/* Bytes [off, off+len), of a file that is not whole, are there when it returns 0; -EAGAIN: filling has failed. */
+int pt_vcache_fill_range(struct pt_vcache *c, struct pt_vcache_file *f, uint64_t off, uint64_t len);
+
+#endif
