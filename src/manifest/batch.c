@@ -101,7 +101,8 @@ int pt_batch_garbage(struct pt_batch *b, const struct pt_buf *list)
 
 int pt_rec_get(struct pt_repo *repo, const struct pt_rkey *key, struct pt_buf *ret_value, uint64_t *ret_version)
 {
-	pt_buf_reset(ret_value);
+	if (ret_value)
+		pt_buf_reset(ret_value);
 	return pt_meta_get(&repo->store->meta, key->b, key->len, ret_value, ret_version);
 }
 

@@ -77,6 +77,7 @@ void pt_repo_changed(struct pt_repo *repo, const struct pt_meta_op *ops, size_t 
 /* Puts a garbage record for the blobs of `list`; nothing when it is empty. */
 int pt_batch_garbage(struct pt_batch *b, const struct pt_buf *list);
 
+/* ret_value NULL: only the version is wanted. */
 int pt_rec_get(struct pt_repo *repo, const struct pt_rkey *key, struct pt_buf *ret_value, uint64_t *ret_version);
 /* 1: there is a key with this prefix, 0: none. */
 int pt_rec_any(struct pt_repo *repo, const struct pt_rkey *prefix);

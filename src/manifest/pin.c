@@ -51,6 +51,8 @@ static int check_current(struct pt_repo *repo, const struct pt_manifest *m)
 {
 	struct wanted w = { .m = m };
 	struct pt_manifest *current;
+	struct pt_rkey key;
+	uint64_t version;
 	int rc;
 
 	if (!pt_id_is_zero(&m->container))
@@ -62,6 +64,11 @@ static int check_current(struct pt_repo *repo, const struct pt_manifest *m)
 			return rc;
 		return w.found ? 0 : pt_fail(ESTALE, "this part is not pending any more: look again");
 	}
+	/* Almost always its record is what it was decoded from. */
+	pt_rkey_manifest(&key, m->node, m->scope);
+	rc = pt_rec_get(repo, &key, NULL, &version);
+	if (rc < 0 || (version && version == m->version))
+		return rc;
 	rc = pt_manifest_get(repo, m->node, m->scope, &current);
 	if (rc < 0)
 		return rc == -ENOENT ? pt_fail(ESTALE, "this revision has been removed: look again") : rc;

@@ -4,6 +4,7 @@
 #include <time.h>
 #include <zlib.h>
 
+#include "manifest/key.h"
 #include "manifest_help.h"
 
 static char dir[256];
@@ -211,6 +212,62 @@ START_TEST(flipped_byte_on_disk_is_found_and_named)
 		unpinned(m);
 	}
 	free(buf);
+}
+END_TEST
+
+static uint64_t index_queries(void)
+{
+	struct pt_meta_counters c;
+
+	pt_meta_counters(&pt_repo_store(repo)->meta, &c);
+	return c.queries;
+}
+
+static void checksums_remove(const struct pt_manifest *m)
+{
+	struct pt_meta_op op = { .kind = PT_META_DELETE };
+	struct pt_rkey key;
+	uint64_t version;
+
+	pt_rkey_hashes(&key, &m->objects[0].blob.id);
+	op.key = (struct pt_meta_key){ key.b, key.len };
+	check_ok(pt_meta_commit(&pt_repo_store(repo)->meta, &op, 1, &version));
+}
+
+START_TEST(a_small_tensor_is_pinned_and_verified_without_asking_the_index)
+{
+	struct pt_shape shape = help_shape2(1, 1 << 20);
+	struct pt_manifest *m;
+	uint64_t before;
+	uint8_t byte;
+	int fd;
+
+	help_store(repo, node, PT_WRITTEN_FULL, &shape, 0, 1, -1, NULL, 1);
+	reopen(PT_VERIFY_TOUCH);
+	check_ok(pt_manifest_get(repo, node, "", &m));
+	before = index_queries();
+	check_ok(pt_manifest_pin(repo, m));
+	help_check_bytes(repo, m, 1);
+	ck_assert_uint_eq(index_queries(), before);
+	unpinned(m);
+	/* Who checks the store wants them, though. */
+	m = pinned();
+	check_ok(pt_object_verify(repo, m, 0, NULL, NULL));
+	unpinned(m);
+	m = pinned();
+	checksums_remove(m);
+	help_check_bytes(repo, m, 1);
+	check_err(pt_object_verify(repo, m, 0, NULL, NULL), EIO);
+	fd = blob_open(m, O_RDWR);
+	ck_assert_int_eq(pt_io_pread(fd, &byte, 1, m->objects[0].payload_off + 77), 1);
+	byte ^= 4;
+	check_ok(pt_io_pwrite(fd, &byte, 1, m->objects[0].payload_off + 77));
+	close(fd);
+	unpinned(m);
+	m = pinned();
+	check_err(pt_object_read(repo, m, &(struct pt_object_range){ .off = 5, .len = 1, .buf = &byte }, 1), EIO);
+	ck_assert_ptr_nonnull(strstr(pt_fail_sentence(), "chunk 0"));
+	unpinned(m);
 }
 END_TEST
 
@@ -578,6 +635,7 @@ int main(void)
 	tcase_add_test(c, empty_and_scalar_tensors);
 	tcase_add_test(c, flipped_byte_on_disk_is_found_and_named);
 	tcase_add_test(c, missing_object_is_an_io_error);
+	tcase_add_test(c, a_small_tensor_is_pinned_and_verified_without_asking_the_index);
 	tcase_add_test(c, bit_flipped_on_the_way_is_read_again);
 	tcase_add_test(c, ranges_are_exact_in_every_mode);
 	tcase_add_test(c, threads_share_what_has_been_verified);
