@@ -8,6 +8,7 @@
  * So creators in one directory don't disturb each other, and none can add to a directory that goes away.
  * A directory's mtime is the later of its node record's and its times record's. pt_node_update compares both and drops the times record, so a time
  * that was set stands until the next change of entries, and no attribute is lost. */
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,9 @@
 #include "base/error.h"
 #include "base/io.h"
 #include "manifest/internal.h"
+
+#define FEW 3                           /* records read together, of keys of FEW_LEN bytes */
+#define FEW_LEN 9
 
 int pt_name_check(const char *name)
 {
@@ -29,17 +33,39 @@ int pt_name_check(const char *name)
 	return 0;
 }
 
+static void few_key(const struct pt_rkey *key, uint8_t *buf, struct pt_meta_key *ret_key)
+{
+	assert(key->len == FEW_LEN);
+	memcpy(buf, key->b, FEW_LEN);
+	*ret_key = (struct pt_meta_key){ buf, FEW_LEN };
+}
+
+/* The records that whoever looks at a node wants: its own, its times, and the revision without a scope that a key mostly has. */
+static void few_keys(uint64_t id, uint8_t few[FEW][FEW_LEN], struct pt_meta_key ret_keys[FEW])
+{
+	struct pt_rkey key;
+
+	pt_rkey_node(&key, id);
+	few_key(&key, few[0], &ret_keys[0]);
+	pt_rkey_times(&key, id);
+	few_key(&key, few[1], &ret_keys[1]);
+	pt_rkey_manifest(&key, id, "");
+	few_key(&key, few[2], &ret_keys[2]);
+}
+
 static int node_get(struct pt_repo *repo, uint64_t id, struct pt_node *ret_node)
 {
 	struct pt_buf value = PT_BUF_INIT;
+	uint8_t few[FEW][FEW_LEN];
+	struct pt_meta_key keys[FEW];
 	struct pt_node node;
 	struct pt_rkey key;
 	uint64_t version;
 	int64_t changed_ns;
 	int rc;
 
-	pt_rkey_node(&key, id);
-	rc = pt_rec_get(repo, &key, &value, &version);
+	few_keys(id, few, keys);
+	rc = pt_meta_get_beside(&repo->store->meta, &keys[0], &keys[1], FEW - 1, &value, &version);
 	if (!rc && !version)
 		rc = pt_fail(ENOENT, "there is no node %llu (any more)", (unsigned long long)id);
 	if (!rc)
@@ -82,21 +108,21 @@ int pt_node_get(struct pt_repo *repo, uint64_t id, struct pt_node *ret_node)
 	return rc;
 }
 
+/* Of a store that is away every record is bytes of an answer, so what may not be wanted is left out. */
 int pt_node_prefetch(struct pt_repo *repo, const uint64_t *ids, size_t count)
 {
-	struct pt_meta_key keys[2 * PT_NODE_PREFETCH];
-	struct pt_rkey node[PT_NODE_PREFETCH], times[PT_NODE_PREFETCH];
-	size_t i;
+	size_t few = pt_meta_looks_max(&repo->store->meta) ? FEW - 1 : FEW, i, f;
+	struct pt_meta_key keys[FEW * PT_NODE_PREFETCH], one[FEW];
+	uint8_t bytes[PT_NODE_PREFETCH][FEW][FEW_LEN];
 
 	if (count > PT_NODE_PREFETCH)
 		count = PT_NODE_PREFETCH;
 	for (i = 0; i < count; i++) {
-		pt_rkey_node(&node[i], ids[i]);
-		pt_rkey_times(&times[i], ids[i]);
-		keys[2 * i] = (struct pt_meta_key){ node[i].b, node[i].len };
-		keys[2 * i + 1] = (struct pt_meta_key){ times[i].b, times[i].len };
+		few_keys(ids[i], bytes[i], one);
+		for (f = 0; f < few; f++)
+			keys[few * i + f] = one[f];
 	}
-	return pt_meta_prefetch(&repo->store->meta, keys, 2 * count);
+	return pt_meta_prefetch(&repo->store->meta, keys, few * count);
 }
 
 int pt_entry_get(struct pt_repo *repo, uint64_t parent, const char *name, struct pt_entry *ret_entry, uint64_t *ret_version)

@@ -4,6 +4,7 @@
  * bytes (a scan's bounds may be empty), bounded values and batches, no record written twice in a batch. */
 #include "store/meta.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,14 +100,13 @@ static int get_from_engine(struct pt_meta *m, const struct pt_meta_key *key, str
 }
 
 /* What the cache has of a record: 1; 0: nothing; -ENOMEM. */
-static int get_from_cache(struct pt_meta *m, const struct pt_meta_mark *mark, const struct pt_meta_key *key, struct pt_buf *ret_value, uint64_t *ret_version)
+static int find_in_cache(struct pt_meta *m, const struct pt_meta_mark *mark, const struct pt_meta_key *key, struct pt_buf *ret_value, uint64_t *ret_version)
 {
 	struct pt_meta_cached *e = pt_meta_cache_find(m->cache, mark, false, key->data, key->len);
 	struct pt_buf copy = PT_BUF_INIT;
 
 	if (!e)
 		return 0;
-	count(&m->counters.hits);
 	*ret_version = e->version;
 	if (ret_value && e->version) {
 		copy = *ret_value;
@@ -118,35 +118,13 @@ static int get_from_cache(struct pt_meta *m, const struct pt_meta_mark *mark, co
 	return pt_buf_failed(&copy) ? pt_fail_nomem() : 1;
 }
 
-int pt_meta_get(struct pt_meta *m, const void *key, size_t key_len, struct pt_buf *ret_value, uint64_t *ret_version)
+static int get_from_cache(struct pt_meta *m, const struct pt_meta_mark *mark, const struct pt_meta_key *key, struct pt_buf *ret_value, uint64_t *ret_version)
 {
-	struct pt_meta_key k = { key, key_len };
-	struct pt_meta_mark mark;
-	uint64_t version = 0;
-	bool marked;
-	int rc = check_key(key_len);
+	int rc = find_in_cache(m, mark, key, ret_value, ret_version);
 
-	if (rc < 0)
-		return rc;
-	rc = pt_meta_ahead_get(m, &k, ret_value, ret_version);
 	if (rc)
-		return rc < 0 ? rc : 0;
-	marked = mark_of(m, &mark);
-	rc = marked ? get_from_cache(m, &mark, &k, ret_value, &version) : 0;
-	if (rc < 0)
-		return rc;
-	if (rc == 0) {
-		rc = get_from_engine(m, &k, ret_value, &version);
-		if (rc < 0)
-			return rc;
-		if (marked && (ret_value || !version) && mark_holds(m, &mark)) {
-			pt_meta_cache_keep(m->cache, m, &mark, false, key, key_len, version ? ret_value->data : NULL, version ? ret_value->len : 0, version);
-			learn_version(m, &mark);
-		}
-	}
-	if (ret_version)
-		*ret_version = version;
-	return 0;
+		count(&m->counters.hits);
+	return rc;
 }
 
 struct prefetch {
@@ -192,6 +170,76 @@ static int prefetch(struct pt_meta *m, const struct pt_meta_mark *mark, const st
 		rc = pt_meta_rows_play(p.rows.data, p.rows.len, keep_one, &k);
 	pt_buf_done(&p.rows);
 	return rc;
+}
+
+/* The record, which is not in memory, and those beside it: 1; 0: it is to be asked for by itself. */
+static int get_with(struct pt_meta *m, const struct pt_meta_mark *mark, const struct pt_meta_key *key, const struct pt_meta_key *beside, size_t count,
+		    struct pt_buf *ret_value, uint64_t *ret_version)
+{
+	struct pt_meta_key keys[1 + PT_META_BESIDE_MAX] = { *key };
+	size_t i;
+	int rc;
+
+	for (i = 0; i < count; i++)
+		keys[1 + i] = beside[i];
+	rc = prefetch(m, mark, keys, 1 + count);
+	if (rc < 0) {
+		/* Perhaps only one beside it is damaged. */
+		pt_fail_clear();
+		return 0;
+	}
+	learn_version(m, mark);
+	return find_in_cache(m, mark, key, ret_value, ret_version);
+}
+
+static int get(struct pt_meta *m, const struct pt_meta_key *key, const struct pt_meta_key *beside, size_t count, struct pt_buf *ret_value, uint64_t *ret_version)
+{
+	struct pt_meta_mark mark;
+	uint64_t version = 0;
+	bool marked;
+	int rc = check_key(key->len);
+
+	if (rc < 0)
+		return rc;
+	rc = pt_meta_ahead_get(m, key, ret_value, ret_version);
+	if (rc)
+		return rc < 0 ? rc : 0;
+	marked = mark_of(m, &mark);
+	rc = marked ? get_from_cache(m, &mark, key, ret_value, &version) : 0;
+	if (rc == 0 && marked && count && m->ops->get_many)
+		rc = get_with(m, &mark, key, beside, count, ret_value, &version);
+	if (rc < 0)
+		return rc;
+	if (rc == 0) {
+		rc = get_from_engine(m, key, ret_value, &version);
+		if (rc < 0)
+			return rc;
+		if (marked && (ret_value || !version) && mark_holds(m, &mark)) {
+			pt_meta_cache_keep(m->cache, m, &mark, false, key->data, key->len, version ? ret_value->data : NULL, version ? ret_value->len : 0, version);
+			learn_version(m, &mark);
+		}
+	}
+	if (ret_version)
+		*ret_version = version;
+	return 0;
+}
+
+int pt_meta_get(struct pt_meta *m, const void *key, size_t key_len, struct pt_buf *ret_value, uint64_t *ret_version)
+{
+	struct pt_meta_key k = { key, key_len };
+
+	return get(m, &k, NULL, 0, ret_value, ret_version);
+}
+
+int pt_meta_get_beside(struct pt_meta *m, const struct pt_meta_key *key, const struct pt_meta_key *beside, size_t count, struct pt_buf *ret_value, uint64_t *ret_version)
+{
+	size_t i;
+	int rc = 0;
+
+	for (i = 0; i < count && rc == 0; i++)
+		rc = check_key(beside[i].len);
+	assert(count <= PT_META_BESIDE_MAX);
+	return rc < 0 ? rc : get(m, key, beside, count, ret_value, ret_version);
 }
 
 int pt_meta_prefetch(struct pt_meta *m, const struct pt_meta_key *keys, size_t n)

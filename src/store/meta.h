@@ -22,6 +22,7 @@
 #define PT_META_VALUE_MAX (64u << 20)
 #define PT_META_BATCH_MAX 128
 #define PT_META_BEGINS_MIN 9
+#define PT_META_BESIDE_MAX 3
 #define PT_META_GROUP_MAX 262144
 
 struct pt_meta_key {
@@ -97,7 +98,7 @@ struct pt_meta_ops {
 	/* The mark now, whoever has committed, without waiting and without a system call; false: not to be had at this moment. A batch changes it before its
 	 * commit completes. NULL: the engine has none. */
 	bool (*mark)(void *h, struct pt_meta_mark *ret_mark);
-	/* All in one snapshot, in the order of keys. NULL: the engine gains nothing by it. */
+	/* All in one snapshot, in any order. NULL: the engine gains nothing by it. */
 	void (*get_many)(void *h, const struct pt_meta_key *keys, size_t count, pt_meta_many_fn *fn, void *ctx, struct pt_done *done);
 	/* What there is of each in turn, in one round trip for up to `looks_max` of them: one after the other, no snapshot. NULL, or looks_max gives 0: the
 	 * engine is not away, and gains nothing by it. */
@@ -134,6 +135,8 @@ int pt_meta_commit(struct pt_meta *m, const struct pt_meta_op *ops, size_t count
 int pt_meta_commit_lazy(struct pt_meta *m, const struct pt_meta_op *ops, size_t count, uint64_t *ret_version);
 /* What was committed lazily by this process becomes durable; costs nothing when nothing was. */
 int pt_meta_settle(struct pt_meta *m);
+/* As pt_meta_get; where it has to ask the engine, what is told of `beside` as well is read in the same transaction, and kept. */
+int pt_meta_get_beside(struct pt_meta *m, const struct pt_meta_key *key, const struct pt_meta_key *beside, size_t count, struct pt_buf *ret_value, uint64_t *ret_version);
 /* From now on answers are kept in memory where the engine has marks; nothing else changes. Before other threads use it. -ENOMEM. */
 int pt_meta_cache_on(struct pt_meta *m);
 void pt_meta_counters(struct pt_meta *m, struct pt_meta_counters *ret_counters);

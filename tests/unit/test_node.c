@@ -87,6 +87,43 @@ START_TEST(a_file_that_is_replaced_meanwhile_is_always_there)
 }
 END_TEST
 
+/* One question for the name, one for the node, its times and its revision. */
+START_TEST(a_key_is_looked_up_with_two_questions_to_the_index)
+{
+	struct pt_shape shape = help_shape2(2, 2);
+	struct pt_meta_counters before, after;
+	uint64_t key = help_key(repo, "a");
+	struct pt_manifest *m;
+	struct pt_node n;
+
+	help_store(repo, key, PT_WRITTEN_FULL, &shape, 0, 1, -1, NULL, 1);
+	pt_repo_close(repo);
+	repo = help_open(dir, NULL, NULL);      /* which learns the index's version by what it asks */
+	pt_meta_counters(&pt_repo_store(repo)->meta, &before);
+	check_ok(pt_node_lookup(repo, PT_NODE_ROOT, "a", &n));
+	pt_meta_counters(&pt_repo_store(repo)->meta, &after);
+	ck_assert_uint_eq(after.queries, before.queries + 2);
+	check_ok(pt_manifest_get(repo, n.id, "", &m));
+	pt_manifest_unref(m);
+	pt_node_done(&n);
+	check_ok(pt_node_get(repo, key, &n));
+	pt_node_done(&n);
+	pt_meta_counters(&pt_repo_store(repo)->meta, &before);
+	ck_assert_uint_eq(after.queries, before.queries);
+	/* Listed together, likewise. */
+	pt_repo_close(repo);
+	repo = help_open(dir, NULL, NULL);
+	check_ok(pt_node_prefetch(repo, &key, 1));
+	pt_meta_counters(&pt_repo_store(repo)->meta, &before);
+	check_ok(pt_node_get(repo, key, &n));
+	pt_node_done(&n);
+	check_ok(pt_manifest_get(repo, key, "", &m));
+	pt_manifest_unref(m);
+	pt_meta_counters(&pt_repo_store(repo)->meta, &after);
+	ck_assert_uint_eq(after.queries, before.queries);
+}
+END_TEST
+
 START_TEST(create_look_up_and_remove)
 {
 	struct pt_node attrs = { .kind = PT_NODE_SYMLINK, .mode = 0777, .uid = 5, .gid = 6, .target = (char *)"step=120" }, node;
@@ -667,6 +704,7 @@ int main(void)
 	tcase_add_checked_fixture(c, setup, teardown);
 	tcase_set_timeout(c, 60);
 	tcase_add_test(c, create_look_up_and_remove);
+	tcase_add_test(c, a_key_is_looked_up_with_two_questions_to_the_index);
 	tcase_add_test(c, a_file_that_is_replaced_meanwhile_is_always_there);
 	tcase_add_test(c, unlink_of_one_file_leaves_another_that_has_its_name_now);
 	tcase_add_test(c, directory_of_a_tensor_is_not_empty);

@@ -273,6 +273,89 @@ START_TEST(records_read_ahead_together_are_those_of_the_index)
 }
 END_TEST
 
+START_TEST(what_is_asked_for_beside_a_record_comes_with_it)
+{
+	struct pt_meta_key key = { "n1", 2 }, beside[] = { { "m1", 2 }, { "t1", 2 } };
+	struct pt_buf b = PT_BUF_INIT;
+	uint64_t before, version;
+
+	open_both();
+	number_put(&other, "n1", 1);
+	number_put(&other, "m1", 2);
+	MUST(number_of(&mine, "else") == 0);    /* the version is known from here on */
+	before = queries();
+	MUST_WORK(pt_meta_get_beside(&mine, &key, beside, 2, &b, &version));
+	MUST(version && pt_get_le64(b.data) == 1);
+	ck_assert_uint_eq(queries(), before + 1);
+	MUST(number_of(&mine, "m1") == 2 && number_of(&mine, "t1") == 0 && number_of(&mine, "n1") == 1);
+	MUST_WORK(pt_meta_get_beside(&mine, &key, beside, 2, &b, &version));
+	ck_assert_uint_eq(queries(), before + 1);
+	number_put(&other, "t1", 3);
+	number_put(&other, "n1", 4);
+	MUST_WORK(pt_meta_get_beside(&mine, &key, beside, 2, &b, &version));
+	MUST(pt_get_le64(b.data) == 4 && number_of(&mine, "t1") == 3);
+	pt_buf_done(&b);
+	close_both();
+}
+END_TEST
+
+#define MANY 300
+
+struct told {
+	const struct pt_meta_key *keys;
+	uint32_t times[2 * MANY];
+};
+
+static int as_one_by_one(void *ctx, size_t at, const void *value, size_t value_len, uint64_t version)
+{
+	struct told *told = ctx;
+	uint64_t want;
+	struct pt_buf b = PT_BUF_INIT;
+
+	MUST_WORK(pt_meta_get(&other, told->keys[at].data, told->keys[at].len, &b, &want));
+	MUST(version == want);
+	MUST(!version || (b.len == value_len && memcmp(b.data, value, value_len) == 0));
+	told->times[at]++;
+	pt_buf_done(&b);
+	return 0;
+}
+
+/* Neighbours, gaps of all widths, absent ones, the same twice, in any order. */
+START_TEST(many_records_at_once_are_those_one_by_one)
+{
+	static char name[MANY][8];
+	struct pt_meta_key keys[2 * MANY];
+	struct told told;
+	struct pt_wait w;
+	struct rng rng = { rng_seed(5) };
+	size_t count, i;
+
+	open_both();
+	for (i = 0; i < MANY; i++) {
+		snprintf(name[i], sizeof(name[i]), "k%0*zu", rng_below(&rng, 8) ? 3 : 1, i);
+		if (rng_below(&rng, 4))
+			number_put(&other, name[i], i);
+	}
+	for (int round = 0; round < 300; round++) {
+		size_t start = rng_below(&rng, MANY), step = 1 + rng_below(&rng, round % 3 ? 2 : 40);
+
+		count = 1 + rng_below(&rng, round % 2 ? 2 * MANY : 6);
+		for (i = 0; i < count; i++) {
+			size_t at = round % 5 ? (start + i * step) % MANY : rng_below(&rng, MANY);
+
+			keys[i] = (struct pt_meta_key){ name[at], strlen(name[at]) };
+		}
+		told = (struct told){ .keys = keys };
+		pt_wait_init(&w);
+		mine.ops->get_many(mine.h, keys, count, as_one_by_one, &told, &w.done);
+		MUST_WORK(pt_wait_finish(&w));
+		for (i = 0; i < count; i++)
+			MUST(told.times[i] == 1);
+	}
+	close_both();
+}
+END_TEST
+
 static void *write_own(void *arg)
 {
 	for (uint64_t n = 1; n <= 20; n++) {            /* three threads: fewer than the cache can remember */
@@ -406,6 +489,8 @@ int main(void)
 	tcase_add_test(tcase, what_is_made_durable_later_is_not_asked_again);
 	tcase_add_test(tcase, random_commits_of_two_are_seen_by_a_cached_reader_as_by_another);
 	tcase_add_test(tcase, records_read_ahead_together_are_those_of_the_index);
+	tcase_add_test(tcase, what_is_asked_for_beside_a_record_comes_with_it);
+	tcase_add_test(tcase, many_records_at_once_are_those_one_by_one);
 	tcase_add_test(tcase, commits_of_ones_own_threads_keep_what_none_of_them_changes);
 	tcase_add_loop_test(tcase, readers_never_see_less_than_what_has_been_committed, 0, 2);
 	tcase_add_test(tcase, the_commit_of_a_process_that_died_shows);
