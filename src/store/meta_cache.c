@@ -1,4 +1,5 @@
-/* store/meta_cache.c - see meta_cache.h. A hash table with a list from the most to the least recently used.
+/* store/meta_cache.c - see meta_cache.h. A hash table, and a list from the newest to the oldest. What was found since it was made, or since it was last the
+ * oldest, becomes the newest instead of going: so finding something touches nothing but itself.
  *
  * Invariants: 1. an entry whose epoch is the cache's was read at the cache's mark; others are dead, and go when they are met or are oldest; 2. bytes is the sum of
  * cost() over linked entries, at most limit; 3. refs counts the link and what callers hold; 4. what a commit of this process changed has been dropped before its version
@@ -134,8 +135,7 @@ struct pt_meta_cached *pt_meta_cache_find(struct pt_meta_cache *c, const struct 
 		e = NULL;
 	}
 	if (e) {
-		age_unlink(c, e);
-		age_link(c, e);
+		e->used = true;
 		__atomic_add_fetch(&e->refs, 1, __ATOMIC_RELAXED);
 	}
 	pthread_mutex_unlock(&c->lock);
@@ -157,7 +157,7 @@ static void grow_locked(struct pt_meta_cache *c)
 	size_t count = c->bucket_count * 4, b;
 	struct pt_meta_cached **bucket, *e;
 
-	if (c->entry_count < c->bucket_count * 2)
+	if (c->entry_count < c->bucket_count)
 		return;
 	bucket = pt_calloc(count, sizeof(*bucket));
 	if (!bucket)
@@ -190,6 +190,19 @@ static struct pt_meta_cached *entry_make(bool scan, const void *key, size_t key_
 	return e;
 }
 
+/* One goes; there is one. */
+static void make_room_locked(struct pt_meta_cache *c)
+{
+	struct pt_meta_cached *e;
+
+	for (e = c->oldest; e->used && e->epoch == c->epoch; e = c->oldest) {
+		e->used = false;
+		age_unlink(c, e);
+		age_link(c, e);
+	}
+	drop_locked(c, e);
+}
+
 /* Takes over the entry. */
 static void add_locked(struct pt_meta_cache *c, const struct pt_meta_mark *mark, struct pt_meta_cached *e)
 {
@@ -200,7 +213,7 @@ static void add_locked(struct pt_meta_cache *c, const struct pt_meta_mark *mark,
 	if (old)
 		drop_locked(c, old);
 	while (c->oldest && c->bytes + cost(e) > c->limit)
-		drop_locked(c, c->oldest);
+		make_room_locked(c);
 	grow_locked(c);
 	e->epoch = c->epoch;
 	e->hash_next = c->bucket[e->hash & (c->bucket_count - 1)];

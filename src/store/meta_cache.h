@@ -2,7 +2,7 @@
  *
  * Works with engines that can tell at once whether a batch has been committed since (struct pt_meta_mark): what was read at one mark answers while the mark is the same,
  * so nothing is ever stale, whichever process commits. A commit of this process drops only what it changes if it was the only one. Absent records are
- * answers, too. Bounded; least recently used goes first. Thread-safe. Internal to meta.c. */
+ * answers, too. Bounded; what has not been used for long goes first. Thread-safe. Internal to meta.c. */
 #ifndef PT_STORE_META_CACHE_H
 #define PT_STORE_META_CACHE_H
 
@@ -26,6 +26,7 @@ struct pt_meta_cached {
 	uint64_t version;               /* records: 0 when absent */
 	uint32_t key_len, value_len;
 	bool scan;
+	bool used;                      /* cache's lock: found since it was last passed by */
 	uint8_t bytes[];                /* key (a scan's prefix), value */
 };
 
