@@ -7,5 +7,6 @@ libptio_core_la_SOURCES += \
 	src/base/id.c src/base/id.h \
 	src/base/io.c src/base/io.h \
 	src/base/log.c src/base/log.h \
+	src/base/process.c src/base/process.h \
 	src/base/size.h \
 	src/base/text.c src/base/text.h

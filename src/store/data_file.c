@@ -15,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/io.h"
+#include "base/process.h"
 #include "base/size.h"
 #include "store/file_int.h"
 
@@ -118,7 +119,7 @@ static void file_pin(void *h, const struct pt_blob_ref *refs, size_t count, stru
 {
 	struct pt_file_store *f = h;
 
-	if (f->pid != getpid())
+	if (f->pid != pt_process_id())
 		pt_done_call(done, pt_fail(EIO, "the store was opened before fork(); open it in the process that uses it"));
 	else
 		pt_done_call(done, pt_pins_add(f->pins, refs, count));
@@ -181,7 +182,7 @@ static void file_close(void *h)
 
 	pt_fdcache_free(f->cache);
 	/* A forked child leaves the parent's marks alone. */
-	if (f->pid == getpid()) {
+	if (f->pid == pt_process_id()) {
 		pt_pins_free(f->pins);
 		pt_token_remove(f->staging, true, &f->token);
 	}
@@ -254,7 +255,7 @@ int pt_data_file_open(const char *dir, struct pt_data *ret_data)
 
 	if (!f)
 		return pt_fail_nomem();
-	f->pid = getpid();
+	f->pid = pt_process_id();
 	f->dirfd = f->objects = f->staging = f->pins_dir = f->token.fd = -1;
 	pthread_mutex_init(&f->lock, NULL);
 	f->dir = pt_strdup(dir);

@@ -21,6 +21,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/io.h"
+#include "base/process.h"
 #include "store/meta_cache.h"
 #include "store/sqlite_conn.h"
 #include "store/sqlite_file.h"
@@ -53,7 +54,7 @@ struct sqlite_meta {
 
 static int check_process(const struct sqlite_meta *m)
 {
-	if (m->pid != getpid())
+	if (m->pid != pt_process_id())
 		return pt_fail(EIO, "the store was opened before fork(); open it in the process that uses it");
 	return 0;
 }
@@ -429,7 +430,7 @@ static void sqlite_close(void *h)
 	struct sqlite_meta *m = h;
 
 	/* In a forked child closing would drop the parent's locks. */
-	if (m->pid == getpid()) {
+	if (m->pid == pt_process_id()) {
 		while (m->pool) {
 			struct pt_sqlite_conn *c = m->pool;
 
@@ -490,7 +491,7 @@ int pt_meta_sqlite_open(const char *path, struct pt_meta *ret_meta)
 
 	if (!m)
 		return pt_fail_nomem();
-	m->pid = getpid();
+	m->pid = pt_process_id();
 	m->mode = PT_SQLITE_MEMORY;
 	pthread_mutex_init(&m->write_lock, NULL);
 	pthread_mutex_init(&m->pool_lock, NULL);

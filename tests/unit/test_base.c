@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -15,7 +16,28 @@
 #include "base/id.h"
 #include "base/io.h"
 #include "base/log.h"
+#include "base/process.h"
 #include "base/size.h"
+
+START_TEST(the_process_id_is_the_childs_own_after_fork)
+{
+	pid_t here = pt_process_id(), child;
+	int status;
+
+	ck_assert_int_eq(here, getpid());
+	child = fork();
+	ck_assert_int_ge(child, 0);
+	if (!child) {
+		child = fork();
+		if (!child)
+			_exit(pt_process_id() == getpid() ? 0 : 1);
+		_exit(pt_process_id() == getpid() && waitpid(child, &status, 0) == child && status == 0 ? 0 : 1);
+	}
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	ck_assert_int_eq(status, 0);
+	ck_assert_int_eq(pt_process_id(), here);
+}
+END_TEST
 
 START_TEST(sizes_that_do_not_fit_are_refused)
 {
@@ -387,6 +409,7 @@ int main(void)
 	SRunner *runner;
 	int failed;
 
+	tcase_add_test(tcase, the_process_id_is_the_childs_own_after_fork);
 	tcase_add_test(tcase, sizes_that_do_not_fit_are_refused);
 	tcase_add_test(tcase, the_countdown_fails_the_chosen_allocation_and_all_after_it);
 	tcase_add_test(tcase, what_a_buffer_takes_a_reader_gives_back);
