@@ -20,7 +20,7 @@
 #include "base/log.h"
 
 #define WORKERS_MAX 8
-#define BUFFERS 64                      /* of 1 MiB, for read-ahead of all open files together */
+#define BUFFERS 50                      /* of 1 MiB, for read-ahead of all open files together: 60 MiB with what lies between them */
 #define WAITING_MAX 8                   /* threads that wait for fillings; the others of the session have reads to answer */
 #define WAIT_STEP_NS (INT64_C(5) * 1000000)     /* how often one that waits looks whether it still should */
 
@@ -250,15 +250,18 @@ static uint64_t ahead_cut(void *ctx, uint64_t off, uint64_t max)
 	return reader_cut(pt_fs_origin(h->inode), off, max);
 }
 
-/* Pinned, and not from memory: one pass by direct io with read-ahead, later ones through the kernel's cache. */
+/* Pinned, and not from memory: one pass by direct io with read-ahead, later ones through the kernel's cache. Who asked for O_DIRECT gets the read-ahead only: a file of direct io is
+ * read a request at a time, O_DIRECT of another in several at once. */
 static void stream(struct pt_fs *fs, struct pt_fs_handle *h, struct pt_fs_inode *i, bool again, struct fuse_file_info *fi)
 {
-	fi->keep_cache = 1;
-	if (!fs->direct_mmap || again || fi->flags & O_DIRECT || !large(fs, i))
+	bool asked = fi->flags & O_DIRECT, direct = fs->direct_mmap && !again && !asked && large(fs, i);
+
+	fi->keep_cache = !direct;
+	fi->direct_io = direct;
+	if (direct)
+		atomic_fetch_add(&fs->counters.direct_opens, 1);
+	else if (!asked || !large(fs, i))
 		return;
-	fi->keep_cache = 0;
-	fi->direct_io = 1;
-	atomic_fetch_add(&fs->counters.direct_opens, 1);
 	h->fs = fs;
 	if (pt_ahead_create(fs->workers, &fs->buffers, reader_size(i), reader_align(i), ahead_read, ahead_cut, h, &h->ahead) < 0)
 		pt_fail_clear();        /* slower */

@@ -1,7 +1,11 @@
 /* cache/ahead.c - the windows ahead of one open file.
  *
- * A window is FREE, QUEUED (a worker will read it), READING, READY, or LEFT (no longer wanted, while being read). Its buffer goes back to the pool when it is
- * FREE and no lease uses it. Errors are not kept: the window becomes FREE, and the reader reads for itself and gets its own error. */
+ * A window is FREE, QUEUED (to be read, by a worker that has been told or by the reader's own thread), READING, READY, or LEFT (no longer wanted, while being read).
+ * Its buffer goes back to the pool when it is FREE and no lease uses it. Errors are not kept: the window becomes FREE, and the reader reads for itself and gets its own error.
+ *
+ * Where reading is a matter of copying (the threads that read did not sleep), more of them than processors only get in each other's way: one processor is left to the
+ * reader, and a request whose window is not there yet is not one that sleeps, it reads the next window that nobody has begun. Where reads are waited for, all windows are under
+ * way at once, and a request reads only what it needs itself. */
 #include "cache/ahead.h"
 
 #include <errno.h>
@@ -9,12 +13,18 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/size.h"
 
 #define DEPTH_FIRST 2
+#define DEPTH_MAX 8
+#define DEPTH_COPY 6                    /* where reads do not sleep: what is further ahead only pushes what is next out of the processor's cache */
+#define NEAR (4 * PT_BUFFER_BYTES)      /* the kernel cuts a large read up, and its pieces overtake each other by as much */
+#define MISSES_MAX 4                    /* requests near by that found nothing, before they are taken for another run */
+#define SLEEPY 3                        /* reads that did not sleep, before it is believed */
 
 enum slot_state { FREE, QUEUED, READING, READY, LEFT };
 
@@ -22,7 +32,9 @@ struct slot {
 	struct pt_work work;            /* first */
 	struct pt_ahead *ahead;
 	enum slot_state state;
+	bool told;                      /* QUEUED: it is in the workers' queue */
 	uint64_t off, len;
+	uint64_t taken;                 /* bytes that were asked for */
 	void *buffer;
 	uint32_t leases;
 };
@@ -40,12 +52,21 @@ struct pt_ahead {
 	bool closed;
 	uint64_t next;                  /* where a sequential reader goes on; UINT64_MAX: nothing was asked for yet */
 	uint32_t run;                   /* requests in a row */
+	uint32_t misses;                /* requests near by that found nothing, since the last that did */
 	uint32_t depth;
+	uint32_t told;                  /* windows that workers read or have in their queue */
+	uint32_t sleepy;                /* 0: the last SLEEPY reads did not sleep */
 	uint64_t fetched;               /* end of the last window that was asked for */
 	struct slot slot[PT_AHEAD_SLOTS];
 };
 
 static void slot_read(struct pt_work *work);
+
+/* The window's bytes: as far into a page as in the file. */
+static uint8_t *slot_data(const struct slot *s)
+{
+	return (uint8_t *)s->buffer + s->off % PT_BUFFER_PAD;
+}
 
 int pt_ahead_create(struct pt_workers *workers, struct pt_buffers *buffers, uint64_t size, uint64_t align, pt_ahead_read_fn *read, pt_ahead_cut_fn *cut,
 		    void *ctx, struct pt_ahead **ret_ahead)
@@ -67,6 +88,7 @@ int pt_ahead_create(struct pt_workers *workers, struct pt_buffers *buffers, uint
 	a->refs = 1;
 	a->next = UINT64_MAX;
 	a->depth = DEPTH_FIRST;
+	a->sleepy = SLEEPY;
 	for (i = 0; i < PT_AHEAD_SLOTS; i++) {
 		a->slot[i].work.run = slot_read;
 		a->slot[i].ahead = a;
@@ -97,10 +119,22 @@ static void slot_empty_locked(struct slot *s)
 	}
 }
 
+/* Out of the workers' queue, if it is there. False: a worker has it. */
+static bool slot_untell_locked(struct pt_ahead *a, struct slot *s)
+{
+	if (!s->told)
+		return true;
+	if (!pt_workers_cancel(a->workers, &s->work))
+		return false;
+	s->told = false;
+	a->told--;
+	return true;
+}
+
 /* Nobody will ask for it. */
 static void slot_leave_locked(struct pt_ahead *a, struct slot *s)
 {
-	if (s->state == QUEUED && pt_workers_cancel(a->workers, &s->work))
+	if (s->state == QUEUED && slot_untell_locked(a, s))
 		s->state = FREE;
 	if (s->state == READING || s->state == QUEUED)
 		s->state = LEFT;
@@ -108,23 +142,75 @@ static void slot_leave_locked(struct pt_ahead *a, struct slot *s)
 	pthread_cond_broadcast(&a->cond);       /* who waits for it looks again */
 }
 
-static void slot_read(struct pt_work *work)
+/* The first window that nobody reads or has been told of. */
+static struct slot *slot_first_locked(struct pt_ahead *a, bool told)
 {
-	struct slot *s = (struct slot *)work;
-	struct pt_ahead *a = s->ahead;
-	int64_t n = -EAGAIN;
+	struct slot *s, *first = NULL;
 
-	pthread_mutex_lock(&a->lock);
-	if (s->state == QUEUED) {
-		s->state = READING;
-		pthread_mutex_unlock(&a->lock);
-		n = a->read(a->ctx, s->buffer, s->len, s->off);
-		pthread_mutex_lock(&a->lock);
+	for (s = a->slot; s < a->slot + PT_AHEAD_SLOTS; s++)
+		if (s->state == QUEUED && (told || !s->told) && (!first || s->off < first->off))
+			first = s;
+	return first;
+}
+
+/* As many workers as may be at work. */
+static void tell_locked(struct pt_ahead *a)
+{
+	uint32_t count = pt_workers_count(a->workers), limit = a->sleepy ? PT_AHEAD_SLOTS : count > 1 ? count - 1 : 1;
+	struct slot *s;
+
+	while (a->told < limit && (s = slot_first_locked(a, false))) {
+		s->told = true;
+		a->told++;
+		pt_workers_add(a->workers, &s->work, true);
 	}
+}
+
+static uint64_t sleeps(void)
+{
+	struct rusage usage;
+
+	return getrusage(RUSAGE_THREAD, &usage) == 0 ? (uint64_t)usage.ru_nvcsw : 0;
+}
+
+/* Reads a window that is QUEUED and that nobody else has; without the lock meanwhile. */
+static void slot_fill_locked(struct pt_ahead *a, struct slot *s)
+{
+	uint64_t slept;
+	int64_t n;
+
+	s->state = READING;
+	pthread_mutex_unlock(&a->lock);
+	slept = sleeps();
+	n = a->read(a->ctx, slot_data(s), s->len, s->off);
+	slept = sleeps() - slept;
+	pthread_mutex_lock(&a->lock);
+	if (slept)
+		a->sleepy = SLEEPY;
+	else if (a->sleepy)
+		a->sleepy--;
 	s->state = s->state == READING && n >= 0 && (uint64_t)n == s->len ? READY : FREE;
 	if (s->state == FREE)
 		slot_empty_locked(s);
 	pthread_cond_broadcast(&a->cond);
+}
+
+static void slot_read(struct pt_work *work)
+{
+	struct slot *s = (struct slot *)work;
+	struct pt_ahead *a = s->ahead;
+
+	pthread_mutex_lock(&a->lock);
+	s->told = false;
+	if (s->state == QUEUED) {
+		slot_fill_locked(a, s);
+	} else {
+		s->state = FREE;
+		slot_empty_locked(s);
+		pthread_cond_broadcast(&a->cond);
+	}
+	a->told--;
+	tell_locked(a);
 	pthread_mutex_unlock(&a->lock);
 }
 
@@ -155,16 +241,17 @@ static uint64_t window_end(const struct pt_ahead *a, uint64_t off)
 	return end > off ? pt_size_min(end, off + max) : off + max;
 }
 
-static void fetch_locked(struct pt_ahead *a, uint64_t from)
+/* Windows from where the last one ended, as deep as is wanted, and in any case as far as end. */
+static void fetch_locked(struct pt_ahead *a, uint64_t from, uint64_t end)
 {
-	uint32_t i, held = 0;
+	uint32_t i, held = 0, depth = a->sleepy || a->depth < DEPTH_COPY ? a->depth : DEPTH_COPY;
 	struct slot *s;
 
 	for (i = 0; i < PT_AHEAD_SLOTS; i++)
-		held += a->slot[i].state != FREE;
+		held += a->slot[i].state != FREE && a->slot[i].off + a->slot[i].len > from;
 	if (a->fetched < from)
 		a->fetched = from;
-	for (i = 0; i < PT_AHEAD_SLOTS && held < a->depth && a->fetched < a->size; i++) {
+	for (i = 0; i < PT_AHEAD_SLOTS && (held < depth || a->fetched < end) && a->fetched < a->size; i++) {
 		s = &a->slot[i];
 		if (s->state != FREE || s->leases)
 			continue;
@@ -174,11 +261,12 @@ static void fetch_locked(struct pt_ahead *a, uint64_t from)
 			break;
 		s->off = a->fetched;
 		s->len = window_end(a, s->off) - s->off;
+		s->taken = 0;
 		s->state = QUEUED;
 		a->fetched = s->off + s->len;
 		held++;
-		pt_workers_add(a->workers, &s->work, true);
 	}
+	tell_locked(a);
 }
 
 /* The window that holds off, when it is or will be there. */
@@ -192,15 +280,21 @@ static struct slot *slot_find_locked(struct pt_ahead *a, uint64_t off)
 	return NULL;
 }
 
-/* The same, waiting for it. NULL also when it is given up meanwhile. */
+/* The same, there: read by this thread, or waited for. NULL also when it is given up meanwhile. */
 static struct slot *slot_at_locked(struct pt_ahead *a, uint64_t off)
 {
-	struct slot *s = slot_find_locked(a, off);
+	struct slot *s = slot_find_locked(a, off), *mine;
 
-	if (s && s->state != READY && a->depth < PT_AHEAD_SLOTS)
+	if (s && s->state != READY && a->depth < DEPTH_MAX)
 		a->depth *= 2;
 	while (s && s->state != READY) {
-		pthread_cond_wait(&a->cond, &a->lock);
+		mine = s->state == QUEUED ? s : a->sleepy ? NULL : slot_first_locked(a, true);
+		if (mine && slot_untell_locked(a, mine)) {
+			slot_fill_locked(a, mine);
+			pt_fail_clear();
+		} else {
+			pthread_cond_wait(&a->cond, &a->lock);
+		}
 		s = slot_find_locked(a, off);
 	}
 	return s;
@@ -217,9 +311,10 @@ static bool lease_locked(struct pt_ahead *a, uint64_t off, uint64_t len, struct 
 		if (!s)
 			break;
 		n = pt_size_min(len, s->off + s->len - off);
-		lease->iov[lease->iov_count++] = (struct iovec){ (uint8_t *)s->buffer + (off - s->off), n };
+		lease->iov[lease->iov_count++] = (struct iovec){ slot_data(s) + (off - s->off), n };
 		lease->slots |= 1u << (s - a->slot);
 		s->leases++;
+		s->taken += n;
 		off += n;
 		len -= n;
 	}
@@ -238,42 +333,63 @@ static void lease_end_locked(struct pt_ahead *a, const struct pt_ahead_lease *le
 		}
 }
 
+/* Whether the request goes on where the run is; else all that was fetched is dropped. */
+static bool in_run_locked(struct pt_ahead *a, uint64_t off, uint64_t len)
+{
+	bool known = off == a->next || slot_find_locked(a, off);
+	bool near = a->run && off + NEAR >= a->next && off < a->next + NEAR;
+	uint32_t i;
+
+	if (known)
+		a->misses = 0;
+	if (len && (known || (near && a->misses++ < MISSES_MAX))) {
+		a->run++;
+		return true;
+	}
+	a->run = a->misses = 0;
+	a->fetched = 0;
+	a->depth = DEPTH_FIRST;
+	for (i = 0; i < PT_AHEAD_SLOTS; i++)
+		slot_leave_locked(a, &a->slot[i]);
+	return false;
+}
+
+/* Windows that were taken whole, or that the run has left behind. */
+static void pass_locked(struct pt_ahead *a, uint64_t off)
+{
+	struct slot *s;
+
+	for (s = a->slot; s < a->slot + PT_AHEAD_SLOTS; s++)
+		if (s->state == READY && (s->taken >= s->len || (off > NEAR && s->off + s->len <= off - NEAR)))
+			slot_empty_locked(s);
+}
+
 int pt_ahead_get(struct pt_ahead *a, uint64_t off, uint64_t len, struct pt_ahead_lease *ret_lease)
 {
 	struct pt_ahead_lease lease;
 	bool found = false;
-	uint32_t i;
+	uint64_t from;
 
 	pthread_mutex_lock(&a->lock);
-	if (len && (off == a->next || slot_find_locked(a, off))) {      /* requests of one reader may overtake each other */
-		a->run++;
-	} else {
-		a->run = 0;
-		a->fetched = 0;
-		a->depth = DEPTH_FIRST;
-		for (i = 0; i < PT_AHEAD_SLOTS; i++)
-			slot_leave_locked(a, &a->slot[i]);
-	}
-	if (!a->run || off + len > a->next)
+	from = pt_size_min(a->next, off);
+	if (!in_run_locked(a, off, len)) {
 		a->next = off + len;
-	if (a->run && !a->closed) {
-		/* windows that lie behind */
-		for (i = 0; i < PT_AHEAD_SLOTS; i++)
-			if (a->slot[i].state == READY && a->slot[i].off + a->slot[i].len <= off)
-				slot_empty_locked(&a->slot[i]);
-		fetch_locked(a, off);
+	} else if (!a->closed) {
+		a->next = pt_size_max(a->next, off + len);
+		a->refs++;              /* the lock may be let go */
+		pass_locked(a, off);
+		fetch_locked(a, from, off + len);
 		found = lease_locked(a, off, len, &lease);
 		if (!found)
 			lease_end_locked(a, &lease);
-		/* what this request used up makes room for more */
-		for (i = 0; found && i < PT_AHEAD_SLOTS; i++)
-			if (a->slot[i].state == READY && a->slot[i].off + a->slot[i].len <= off + len)
-				slot_empty_locked(&a->slot[i]);
-		fetch_locked(a, off + len);
-	}
-	if (found) {
-		a->refs++;
-		lease.ahead = a;
+		pass_locked(a, off);    /* what this request used up makes room for more */
+		if (!a->closed)
+			fetch_locked(a, a->next, 0);
+		if (!found) {
+			unref_unlock(a);
+			return 0;
+		}
+		lease.ahead = a;        /* with the reference */
 		*ret_lease = lease;
 	}
 	pthread_mutex_unlock(&a->lock);

@@ -1,7 +1,7 @@
 /* cache/ahead.h - reading ahead of a sequential reader: the next windows of its file are fetched by other threads while it takes the last one.
  *
- * Begins with the second request in a row; how far it goes doubles whenever the reader had to wait, up to PT_AHEAD_SLOTS windows. A request that is not
- * the next one drops what was fetched. Replies are made in place from the windows. Thread-safe. */
+ * Begins with the second request in a row; how far it goes doubles whenever the reader's window was not there yet, up to 8 windows. The reader's own thread reads windows, too, rather than
+ * wait. Requests may overtake each other by a few MiB; one from elsewhere drops what was fetched. Replies are made in place from the windows. Thread-safe. */
 #ifndef PT_CACHE_AHEAD_H
 #define PT_CACHE_AHEAD_H
 
@@ -11,7 +11,7 @@
 #include "cache/memory.h"
 #include "cache/work.h"
 
-#define PT_AHEAD_SLOTS 8
+#define PT_AHEAD_SLOTS 16               /* up to 8 ahead of the reader, the others in use by it */
 #define PT_AHEAD_IOVS 4                 /* windows that one reply is made from */
 
 struct pt_ahead;
@@ -22,7 +22,7 @@ typedef int64_t pt_ahead_read_fn(void *ctx, void *buf, uint64_t len, uint64_t of
 /* Where a window that begins at off had best end: after off, at most max bytes later. Called with the lock held. */
 typedef uint64_t pt_ahead_cut_fn(void *ctx, uint64_t off, uint64_t max);
 
-/* read is called by the workers until close, cut by pt_ahead_get. align: where windows begin, modulo their size, when cut is NULL. -ENOMEM. */
+/* read is called by the workers and by pt_ahead_get until close, cut by pt_ahead_get. align: where windows begin, modulo their size, when cut is NULL. -ENOMEM. */
 int pt_ahead_create(struct pt_workers *workers, struct pt_buffers *buffers, uint64_t size, uint64_t align, pt_ahead_read_fn *read, pt_ahead_cut_fn *cut,
 		    void *ctx, struct pt_ahead **ret_ahead);
 /* Waits for reads under way; read is not called any more. Leases stay good. */

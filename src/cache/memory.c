@@ -107,9 +107,12 @@ const char *pt_memory_name(const struct pt_memory *m)
 
 int pt_buffers_init(struct pt_buffers *b, uint32_t max)
 {
+	uint32_t slabs = max < PT_BUFFERS_A_SLAB ? 1 : max / PT_BUFFERS_A_SLAB;
+
+	max = slabs * PT_BUFFERS_A_SLAB;
 	memset(b, 0, sizeof(*b));
 	b->free = pt_calloc(max, sizeof(*b->free));
-	b->slab = pt_calloc(max / 2 + 1, sizeof(*b->slab));
+	b->slab = pt_calloc(slabs, sizeof(*b->slab));
 	if (!b->free || !b->slab) {
 		free(b->free);
 		free(b->slab);
@@ -139,16 +142,17 @@ void pt_buffers_done(struct pt_buffers *b)
 static void more_locked(struct pt_buffers *b)
 {
 	void *slab;
+	uint32_t i;
 
-	if (b->made + 2 > b->max || posix_memalign(&slab, PT_MEMORY_HUGE, PT_MEMORY_HUGE))
+	if (b->made == b->max || posix_memalign(&slab, PT_MEMORY_HUGE, PT_BUFFER_SLAB))
 		return;
-	madvise(slab, PT_MEMORY_HUGE, MADV_HUGEPAGE);
+	madvise(slab, PT_BUFFER_SLAB, MADV_HUGEPAGE);
 	if (b->watch.add)
-		b->watch.add(b->watch.ctx, slab, PT_MEMORY_HUGE);
+		b->watch.add(b->watch.ctx, slab, PT_BUFFER_SLAB);
 	b->slab[b->slab_count++] = slab;
-	b->free[b->free_count++] = slab;
-	b->free[b->free_count++] = (char *)slab + PT_BUFFER_BYTES;
-	b->made += 2;
+	for (i = PT_BUFFERS_A_SLAB; i > 0; i--)
+		b->free[b->free_count++] = (char *)slab + (i - 1) * (PT_BUFFER_BYTES + PT_BUFFER_PAD);
+	b->made += PT_BUFFERS_A_SLAB;
 }
 
 void *pt_buffers_get(struct pt_buffers *b)

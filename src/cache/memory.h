@@ -28,8 +28,12 @@ int pt_memory_file(struct pt_memory *m, uint64_t bytes);
 uint64_t pt_memory_free(const struct pt_memory *m);
 const char *pt_memory_name(const struct pt_memory *m);                  /* "tmpfs with huge pages", ... */
 
-/* ---- reply buffers of PT_BUFFER_BYTES, page-aligned, from huge pages, kept for use again ---- */
+/* ---- reply buffers, page-aligned, from huge pages, kept for use again, the one that was put back last first: it is in the processor's cache. Each has PT_BUFFER_BYTES, wherever
+ * in its first PT_BUFFER_PAD bytes they begin, so that a file's bytes can lie in pages as they do in the file: a reply is then copied page by page and not in two pieces a page ---- */
 #define PT_BUFFER_BYTES ((uint64_t)1 << 20)
+#define PT_BUFFER_PAD ((uint64_t)4096)
+#define PT_BUFFER_SLAB (3 * PT_MEMORY_HUGE)
+#define PT_BUFFERS_A_SLAB ((uint32_t)(PT_BUFFER_SLAB / (PT_BUFFER_BYTES + PT_BUFFER_PAD)))
 
 /* What is told of their memory, as it comes and before it goes: a store may read into it faster then. */
 struct pt_buffers_watch {
@@ -43,10 +47,11 @@ struct pt_buffers {
 	pthread_mutex_t lock;           /* the rest */
 	uint32_t made, max, free_count, slab_count;
 	void **free;
-	void **slab;                    /* of two buffers each */
+	void **slab;
 };
 
-int pt_buffers_init(struct pt_buffers *b, uint32_t max);                /* -ENOMEM */
+/* max: rounded down to whole slabs, and at least one. -ENOMEM. */
+int pt_buffers_init(struct pt_buffers *b, uint32_t max);
 void pt_buffers_done(struct pt_buffers *b);                             /* all have been put back */
 void *pt_buffers_get(struct pt_buffers *b);                             /* NULL: all in use, or no memory */
 void pt_buffers_put(struct pt_buffers *b, void *buffer);

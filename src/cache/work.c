@@ -22,6 +22,8 @@ struct pt_workers {
 	pthread_t thread[];
 };
 
+static __thread const struct pt_workers *mine;          /* whose thread this is */
+
 static struct pt_work *take(struct queue *q)
 {
 	struct pt_work *w = q->first;
@@ -55,6 +57,7 @@ static void *worker(void *arg)
 	struct pt_workers *w = arg;
 	struct pt_work *work;
 
+	mine = w;
 	pthread_mutex_lock(&w->lock);
 	while (!w->stop) {
 		work = take(&w->urgent);
@@ -120,12 +123,15 @@ void pt_workers_free(struct pt_workers *w)
 void pt_workers_add(struct pt_workers *w, struct pt_work *work, bool urgent)
 {
 	struct queue *q = urgent ? &w->urgent : &w->other;
+	bool alone;
 
 	pthread_mutex_lock(&w->lock);
+	alone = mine == w && !w->urgent.first && !w->other.first;
 	work->next = NULL;
 	*q->end = work;
 	q->end = &work->next;
-	pthread_cond_signal(&w->cond);
+	if (!alone)
+		pthread_cond_signal(&w->cond);
 	pthread_mutex_unlock(&w->lock);
 }
 

@@ -19,6 +19,7 @@ int pt_workers_create(uint32_t threads, struct pt_workers **ret_workers);
 /* Ends the threads after the work that runs; what is queued is never run. No work may be added any more. NULL is fine. */
 void pt_workers_stop(struct pt_workers *w);
 void pt_workers_free(struct pt_workers *w);                             /* stops first; NULL is fine */
+/* The last thing that a piece of work does, if one adds: its thread goes on with it, and no other is woken when there is nothing else. */
 void pt_workers_add(struct pt_workers *w, struct pt_work *work, bool urgent);
 /* Work still queued is taken back. False: it runs or has run. */
 bool pt_workers_cancel(struct pt_workers *w, struct pt_work *work);

@@ -138,6 +138,55 @@ def test_readers_in_many_threads(way):
     assert not bad and way.errors() == ""
 
 
+@pytest.mark.parametrize("flags", [0, os.O_DIRECT])
+def test_readers_of_one_descriptor_at_once(way, flags):
+    a = array(6, 16)
+    path = save(way, "one", a)
+    want = path.read_bytes()
+    fd = os.open(path, os.O_RDONLY | flags)
+    step, got, bad = 1 << 20, {}, []
+    turns = iter(range(0, len(want), step))
+    lock = threading.Lock()
+
+    def read(seed):
+        rng = np.random.default_rng(seed)
+        buf = mmap.mmap(-1, step)       # O_DIRECT wants whole pages
+        while True:
+            with lock:
+                off = next(turns, None)
+            if off is None:
+                return
+            # the next piece of the file, and sometimes one from elsewhere
+            for at in [off] + [int(rng.integers(0, len(want) // 4096)) * 4096] * int(rng.integers(0, 8) == 0):
+                n = os.preadv(fd, [buf], at)
+                if buf[:n] != want[at:at + step]:
+                    bad.append(at)
+            got[off] = True
+
+    threads = [threading.Thread(target=read, args=(s,)) for s in range(4)]
+    [t.start() for t in threads]
+    [t.join() for t in threads]
+    os.close(fd)
+    assert not bad and len(got) == -(-len(want) // step)
+
+
+def test_large_reads_by_o_direct_are_read_ahead_each_byte_once(mounts):
+    mnt = mounts(options="serve=stream,cache_min=4096")
+    a = array(7, 32)
+    path = save(mnt, "direct", a)
+    want = a.tobytes()
+    before = metrics(mnt)
+    fd, buf, got = os.open(path, os.O_RDONLY | os.O_DIRECT), mmap.mmap(-1, 4 << 20), []
+    while n := os.readv(fd, [buf]):
+        got.append(buf[:n])
+    os.close(fd)
+    assert b"".join(got)[-len(want):] == want
+    after = metrics(mnt)
+    assert after["ptio_fs_ahead_bytes_total"] - before["ptio_fs_ahead_bytes_total"] >= len(want) // 2
+    # unaligned requests used to read each chunk for the request that it begins in, and again for the one that it ends in
+    assert after["ptio_store_read_bytes_moved_total"] - before["ptio_store_read_bytes_moved_total"] <= len(want) * 5 // 4
+
+
 def test_a_warm_view_is_passed_through_and_read_without_the_driver(mounts):
     mnt = mounts()
     a = array(7)

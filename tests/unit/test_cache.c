@@ -1,4 +1,4 @@
-/* tests/unit/test_cache.c - files in memory hold their source's bytes, stay within the limit, and outlive nobody's map; windows ahead are the file's. */
+/* tests/unit/test_cache.c - files in memory hold their source's bytes, stay within the limit, and outlive nobody's map. */
 #include <check.h>
 #include <errno.h>
 #include <pthread.h>
@@ -11,50 +11,10 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "cache/ahead.h"
 #include "cache/cache_int.h"
+#include "cache_source.h"
 
-#define MIB ((uint64_t)1 << 20)
-
-/* Bytes that tell where they are; a source that counts, and can be held up or made to fail. */
-struct source {
-	uint64_t seed;
-	atomic_int reads, releases;
-	atomic_bool fails;
-	atomic_bool held;
-};
-
-static uint8_t byte_at(uint64_t seed, uint64_t off)
-{
-	return (uint8_t)((off * 31 + (off >> 12) * 7 + seed) & 0xff);
-}
-
-#define CUT 700001
-
-static uint64_t cut_read_bad;
 static bool cuts;               /* for start_fill */
-
-static uint64_t cut(void *ctx, uint64_t off, uint64_t max)
-{
-	(void)ctx;
-	return off + max < (off / CUT + 1) * CUT ? off + max : (off / CUT + 1) * CUT;
-}
-
-static int64_t source_read(void *ctx, void *buf, uint64_t len, uint64_t off)
-{
-	struct source *s = ctx;
-	uint8_t *out = buf;
-	uint64_t i;
-
-	atomic_fetch_add(&s->reads, 1);
-	while (atomic_load(&s->held))
-		usleep(100);
-	if (atomic_load(&s->fails))
-		return -EIO;
-	for (i = 0; i < len; i++)
-		out[i] = byte_at(s->seed, off + i);
-	return (int64_t)len;
-}
 
 static int64_t piece_read(void *ctx, void *buf, uint64_t len, uint64_t off)
 {
@@ -107,15 +67,6 @@ static void wait_released(struct source *s)
 {
 	while (!atomic_load(&s->releases))
 		usleep(200);
-}
-
-static void check_bytes(const uint8_t *got, uint64_t seed, uint64_t off, uint64_t len)
-{
-	uint64_t i;
-
-	for (i = 0; i < len && got[i] == byte_at(seed, off + i); i++)
-		;
-	ck_assert_msg(i == len, "byte %llu is wrong", (unsigned long long)(off + i));
 }
 
 static struct pt_vcache_stats stats(void)
@@ -461,227 +412,10 @@ START_TEST(what_takes_too_long_by_the_rate_seen_is_not_waited_for)
 }
 END_TEST
 
-/* ---- reading ahead ---- */
-
-static uint64_t read_ahead(struct pt_ahead *a, uint64_t off, uint64_t len, uint64_t seed)
-{
-	struct pt_ahead_lease lease;
-	uint64_t done = 0;
-	int i;
-
-	if (!pt_ahead_get(a, off, len, &lease))
-		return 0;
-	for (i = 0; i < lease.iov_count; i++) {
-		check_bytes(lease.iov[i].iov_base, seed, off + done, lease.iov[i].iov_len);
-		done += lease.iov[i].iov_len;
-	}
-	ck_assert_uint_eq(done, len);
-	pt_ahead_put(&lease);
-	return 1;
-}
-
-struct watched {
-	uint8_t *addr[8];
-	uint64_t added, removed;
-};
-
-static void watch_add(void *ctx, void *addr, uint64_t len)
-{
-	struct watched *w = ctx;
-
-	ck_assert_uint_eq(len, PT_MEMORY_HUGE);
-	w->addr[w->added++] = addr;
-}
-
-static void watch_remove(void *ctx, void *addr)
-{
-	struct watched *w = ctx;
-	bool known = false;
-
-	for (uint64_t i = 0; i < w->added; i++)
-		known = known || w->addr[i] == addr;
-	ck_assert(known);
-	w->removed++;
-}
-
-START_TEST(buffers_are_told_of_as_long_as_they_are_there)
-{
-	struct watched w = { .added = 0 };
-	struct pt_buffers buffers;
-	uint8_t *b[4];
-
-	ck_assert_int_eq(pt_buffers_init(&buffers, 4), 0);
-	buffers.watch = (struct pt_buffers_watch){ watch_add, watch_remove, &w };
-	for (int i = 0; i < 4; i++) {
-		b[i] = pt_buffers_get(&buffers);
-		ck_assert_ptr_nonnull(b[i]);
-		ck_assert(b[i] >= w.addr[w.added - 1] && b[i] + PT_BUFFER_BYTES <= w.addr[w.added - 1] + PT_MEMORY_HUGE);
-	}
-	ck_assert_uint_eq(w.added, 2);
-	for (int i = 0; i < 4; i++)
-		pt_buffers_put(&buffers, b[i]);
-	ck_assert_uint_eq(w.removed, 0);
-	pt_buffers_done(&buffers);
-	ck_assert_uint_eq(w.removed, 2);
-}
-END_TEST
-
-START_TEST(a_sequential_reader_finds_its_bytes_fetched)
-{
-	static const uint64_t steps[] = { MIB, 100000, 4096 };
-	struct source s = { .seed = 5 };
-	uint64_t size = 12 * MIB + 77, off, len, step = steps[_i], requests = 0, found = 0;
-	struct pt_buffers buffers;
-	struct pt_ahead *a;
-
-	begin(0);
-	ck_assert_int_eq(pt_buffers_init(&buffers, 16), 0);
-	ck_assert_int_eq(pt_ahead_create(workers, &buffers, size, 1234, source_read, NULL, &s, &a), 0);
-	for (off = 0; off < size; off += len) {
-		len = size - off < step ? size - off : step;
-		requests++;
-		found += read_ahead(a, off, len, 5);
-	}
-	ck_assert_uint_eq(found, requests - 1);         /* all but the first */
-	ck_assert_int_le(atomic_load(&s.reads), 15);
-	pt_ahead_close(a);
-	pt_buffers_done(&buffers);
-	end();
-}
-END_TEST
-
-static int64_t cut_read(void *ctx, void *buf, uint64_t len, uint64_t off)
-{
-	if (off / CUT != (off + len - 1) / CUT)
-		__atomic_add_fetch(&cut_read_bad, 1, __ATOMIC_RELAXED);
-	return source_read(ctx, buf, len, off);
-}
-
-START_TEST(windows_end_where_the_source_wants_them_to)
-{
-	struct source s = { .seed = 6 };
-	uint64_t size = 9 * MIB + 5, off, len, found = 0, requests = 0;
-	struct pt_buffers buffers;
-	struct pt_ahead *a;
-
-	begin(0);
-	ck_assert_int_eq(pt_buffers_init(&buffers, 16), 0);
-	ck_assert_int_eq(pt_ahead_create(workers, &buffers, size, 0, cut_read, cut, &s, &a), 0);
-	for (off = 0; off < size; off += len) {
-		len = size - off < MIB ? size - off : MIB;
-		requests++;
-		found += read_ahead(a, off, len, 6);
-	}
-	ck_assert_uint_eq(found, requests - 1);
-	ck_assert_uint_eq(cut_read_bad, 0);
-	pt_ahead_close(a);
-	pt_buffers_done(&buffers);
-	end();
-}
-END_TEST
-
-START_TEST(a_jumping_reader_reads_for_itself_and_leaves_no_buffer_taken)
-{
-	struct source s = { .seed = 5 };
-	struct pt_ahead_lease lease;
-	struct pt_buffers buffers;
-	struct pt_ahead *a;
-	unsigned seed = 1;
-	uint64_t off;
-	int i;
-
-	begin(0);
-	ck_assert_int_eq(pt_buffers_init(&buffers, 4), 0);
-	ck_assert_int_eq(pt_ahead_create(workers, &buffers, 64 * MIB, 0, source_read, NULL, &s, &a), 0);
-	for (i = 0; i < 50; i++) {
-		off = (uint64_t)rand_r(&seed) % (60 * MIB);
-		read_ahead(a, off, 4096, 5);
-		read_ahead(a, off + 4096, 4096, 5);
-	}
-	/* a lease stays good after the file is closed */
-	read_ahead(a, 0, MIB, 5);
-	for (off = MIB; !pt_ahead_get(a, off, MIB, &lease); off += MIB)
-		usleep(1000);           /* until what was given up is out of the way */
-	pt_ahead_close(a);
-	check_bytes(lease.iov[0].iov_base, 5, off, lease.iov[0].iov_len);
-	pt_ahead_put(&lease);
-	ck_assert_uint_eq(buffers.free_count, buffers.made);
-	pt_buffers_done(&buffers);
-	end();
-}
-END_TEST
-
-struct sharer {
-	pthread_t thread;
-	struct pt_ahead *a;
-	unsigned seed;
-};
-
-/* As the page faults of a map: mostly in order, sometimes elsewhere, several at once. */
-static void *read_shared(void *arg)
-{
-	struct sharer *s = arg;
-	uint64_t off = 0;
-	int i;
-
-	for (i = 0; i < 400; i++) {
-		read_ahead(s->a, off, 128 << 10, 5);
-		off += 128 << 10;
-		if (rand_r(&s->seed) % 16 == 0 || off > 30 * MIB)
-			off = (uint64_t)rand_r(&s->seed) % (30 * MIB);
-	}
-	return NULL;
-}
-
-START_TEST(threads_that_share_a_reader_never_wait_for_what_was_given_up)
-{
-	struct source s = { .seed = 5 };
-	struct sharer t[4];
-	struct pt_buffers buffers;
-	struct pt_ahead *a;
-	int i;
-
-	begin(0);
-	ck_assert_int_eq(pt_buffers_init(&buffers, 16), 0);
-	ck_assert_int_eq(pt_ahead_create(workers, &buffers, 32 * MIB, 64, source_read, NULL, &s, &a), 0);
-	for (i = 0; i < 4; i++) {
-		t[i].a = a;
-		t[i].seed = (unsigned)i + 1;
-		ck_assert_int_eq(pthread_create(&t[i].thread, NULL, read_shared, &t[i]), 0);
-	}
-	for (i = 0; i < 4; i++)
-		pthread_join(t[i].thread, NULL);
-	pt_ahead_close(a);
-	ck_assert_uint_eq(buffers.free_count, buffers.made);
-	pt_buffers_done(&buffers);
-	end();
-}
-END_TEST
-
-START_TEST(errors_ahead_are_left_to_the_reader)
-{
-	struct source s = { .fails = true };
-	struct pt_buffers buffers;
-	struct pt_ahead *a;
-	uint64_t off;
-
-	begin(0);
-	ck_assert_int_eq(pt_buffers_init(&buffers, 8), 0);
-	ck_assert_int_eq(pt_ahead_create(workers, &buffers, 8 * MIB, 0, source_read, NULL, &s, &a), 0);
-	for (off = 0; off < 8 * MIB; off += MIB)
-		ck_assert_uint_eq(read_ahead(a, off, MIB, 5), 0);
-	pt_ahead_close(a);
-	pt_buffers_done(&buffers);
-	end();
-}
-END_TEST
-
 START_TEST(every_failing_allocation_is_told)
 {
 	struct source s = { 0 };
 	struct pt_vcache_file *f;
-	struct pt_buffers buffers;
-	struct pt_ahead *a;
 	int rc;
 
 	begin(32 * MIB);
@@ -690,16 +424,6 @@ START_TEST(every_failing_allocation_is_told)
 	pt_alloc_fail_after(-1);
 	ck_assert_int_eq(rc, -ENOMEM);
 	ck_assert_int_eq(atomic_load(&s.releases), 0);
-	pt_alloc_fail_after(1);
-	rc = pt_buffers_init(&buffers, 4);
-	pt_alloc_fail_after(-1);
-	ck_assert_int_eq(rc, -ENOMEM);
-	ck_assert_int_eq(pt_buffers_init(&buffers, 4), 0);
-	pt_alloc_fail_after(0);
-	rc = pt_ahead_create(workers, &buffers, MIB, 0, source_read, NULL, &s, &a);
-	pt_alloc_fail_after(-1);
-	ck_assert_int_eq(rc, -ENOMEM);
-	pt_buffers_done(&buffers);
 	end();
 }
 END_TEST
@@ -723,12 +447,6 @@ int main(void)
 	tcase_add_test(tc, a_filling_given_up_goes_on_for_who_comes_before_it_has_ended);
 	tcase_add_test(tc, a_first_open_makes_room_only_of_what_was_read_once_or_long_ago);
 	tcase_add_test(tc, what_takes_too_long_by_the_rate_seen_is_not_waited_for);
-	tcase_add_test(tc, buffers_are_told_of_as_long_as_they_are_there);
-	tcase_add_loop_test(tc, a_sequential_reader_finds_its_bytes_fetched, 0, 3);
-	tcase_add_test(tc, windows_end_where_the_source_wants_them_to);
-	tcase_add_test(tc, a_jumping_reader_reads_for_itself_and_leaves_no_buffer_taken);
-	tcase_add_test(tc, threads_that_share_a_reader_never_wait_for_what_was_given_up);
-	tcase_add_test(tc, errors_ahead_are_left_to_the_reader);
 	tcase_add_test(tc, every_failing_allocation_is_told);
 	suite_add_tcase(suite, tc);
 	runner = srunner_create(suite);
