@@ -7,6 +7,7 @@ tools_ptiod_ptiod_SOURCES = \
 	tools/ptiod/handshake.c \
 	tools/ptiod/http.c \
 	tools/ptiod/jobs.c \
+	tools/ptiod/mark.c \
 	tools/ptiod/loop.c \
 	tools/ptiod/main.c \
 	tools/ptiod/notify.c \

@@ -85,6 +85,7 @@ struct pt_net_session {
 	uint32_t ranges_max;
 	uint32_t ops_max;               /* of one commit */
 	uint32_t looks_max;             /* of one MetaLook; 0: none */
+	bool marks;                     /* it tells them */
 	uint64_t body_max;
 	int64_t lease_ttl_ns;
 	uint64_t connection;            /* grows with each one made */

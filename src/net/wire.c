@@ -251,6 +251,8 @@ static int pieces_check(const Ptio__Wire__Pieces *p)
 
 int pt_wire_reply_check(const Ptio__Wire__Reply *p, uint64_t body_len)
 {
+	if (p->mark && (p->mark->instance.len != PT_WIRE_INSTANCE || !p->mark->version))
+		return bad("a mark that makes no sense");
 	if (p->error > 4095)
 		return bad("an error that is none");
 	if (body_len && (p->error || p->result_case != PTIO__WIRE__REPLY__RESULT__NOT_SET))

@@ -17,6 +17,7 @@
 #define PT_WIRE_HEADER 16
 #define PT_WIRE_NONCE 32
 #define PT_WIRE_MAC 32
+#define PT_WIRE_INSTANCE 16                     /* bytes that name one run of a daemon */
 #define PT_WIRE_BLOB 17                         /* bytes of one blob in a list */
 #define PT_WIRE_HELLO_MAX 1024u                 /* bytes of a message before the peers know each other */
 #define PT_WIRE_MESSAGE_MAX (72u << 20)         /* one index record of the largest size, and room */

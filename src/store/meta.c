@@ -501,6 +501,13 @@ int pt_meta_settle(struct pt_meta *m)
 	return m->ops->commit_lazy && !m->read_only ? pt_meta_sync(m) : 0;
 }
 
+uint64_t pt_meta_version_known(struct pt_meta *m)
+{
+	struct pt_meta_mark mark;
+
+	return mark_of(m, &mark) ? pt_meta_cache_highest(m->cache, &mark) : 0;
+}
+
 int pt_meta_version(struct pt_meta *m, uint64_t *ret_version)
 {
 	struct pt_meta_mark mark;

@@ -148,6 +148,8 @@ int pt_meta_look(struct pt_meta *m, const struct pt_meta_look *looks, size_t cou
 size_t pt_meta_looks_max(struct pt_meta *m);
 /* False: nobody can tell at the moment, or ever (pt_meta_cache_on did nothing). */
 bool pt_meta_mark(struct pt_meta *m, struct pt_meta_mark *ret_mark);
+/* The highest version at this moment; 0: it is not known without asking the index, or there are no marks. */
+uint64_t pt_meta_version_known(struct pt_meta *m);
 /* The highest version now. */
 int pt_meta_version(struct pt_meta *m, uint64_t *ret_version);
 int pt_meta_watch(struct pt_meta *m, uint64_t seen, int64_t timeout_ns, uint64_t *ret_version);

@@ -86,6 +86,10 @@ static void walk_reply(const Ptio__Wire__Reply *p)
 {
 	if (p->sentence)
 		sum += strlen(p->sentence);
+	if (p->mark) {
+		must(p->mark->instance.len == PT_WIRE_INSTANCE && p->mark->version);
+		touch(&p->mark->instance);
+	}
 	if (p->result_case == PTIO__WIRE__REPLY__RESULT_RECORDS)
 		for (size_t i = 0; i < p->records->n_value; i++) {
 			sum += p->records->version[i];

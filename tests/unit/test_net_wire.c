@@ -153,6 +153,26 @@ START_TEST(requests_that_make_no_sense_are_refused)
 }
 END_TEST
 
+START_TEST(a_mark_names_who_tells_it_and_a_version)
+{
+	Ptio__Wire__Mark mark = PTIO__WIRE__MARK__INIT;
+	Ptio__Wire__Reply p = PTIO__WIRE__REPLY__INIT;
+	uint8_t instance[PT_WIRE_INSTANCE + 1] = { 1 };
+
+	MUST_WORK(pt_wire_reply_check(&p, 0));
+	p.mark = &mark;
+	MUST_FAIL(EPROTO, pt_wire_reply_check(&p, 0));
+	mark.instance = (ProtobufCBinaryData){ PT_WIRE_INSTANCE, instance };
+	MUST_FAIL(EPROTO, pt_wire_reply_check(&p, 0));
+	mark.version = 1;
+	MUST_WORK(pt_wire_reply_check(&p, 0));
+	mark.instance.len++;
+	MUST_FAIL(EPROTO, pt_wire_reply_check(&p, 0));
+	mark.instance.len -= 2;
+	MUST_FAIL(EPROTO, pt_wire_reply_check(&p, 0));
+}
+END_TEST
+
 static int pieces_rc(size_t n_addr, uint32_t piece, uint64_t addr, uint64_t bytes)
 {
 	Ptio__Wire__Pieces pieces = PTIO__WIRE__PIECES__INIT;
@@ -343,6 +363,7 @@ int main(void)
 	tcase_add_test(tcase, a_request_comes_back_as_it_was_packed);
 	tcase_add_test(tcase, headers_beyond_the_limits_are_refused);
 	tcase_add_test(tcase, requests_that_make_no_sense_are_refused);
+	tcase_add_test(tcase, a_mark_names_who_tells_it_and_a_version);
 	tcase_add_test(tcase, pieces_of_memory_that_make_no_sense_are_refused);
 	tcase_add_test(tcase, a_message_cannot_make_its_reader_allocate_without_bound);
 	tcase_add_test(tcase, each_failed_allocation_of_a_reader_is_a_refusal);

@@ -10,27 +10,47 @@
 
 #define TURNS 64                                /* of one connection before the next has its turn */
 
-static int answer_lease(struct conn *c, uint64_t id)
+/* 1, or -ENOMEM. */
+static int answer(struct conn *c, const Ptio__Wire__Reply *reply)
 {
-	Ptio__Wire__Reply reply = PTIO__WIRE__REPLY__INIT;
-	Ptio__Wire__Lease lease = PTIO__WIRE__LEASE__INIT;
 	struct out *o = out_create();
 
 	if (!o)
 		return pt_fail_nomem();
-	session_renew(c->session);
-	reply.id = id;
-	reply.result_case = PTIO__WIRE__REPLY__RESULT_LEASE;
-	reply.lease = &lease;
-	lease.epoch = c->session->epoch;
-	pt_wire_pack(&reply.base, 0, &o->frame);
+	pt_wire_pack(&reply->base, 0, &o->frame);
 	if (pt_buf_failed(&o->frame)) {
 		out_free(c->server, o);
 		return pt_fail_nomem();
 	}
 	o->bytes = o->frame.len;
 	conn_enqueue(c, o);
-	return 0;
+	return 1;
+}
+
+static int answer_lease(struct conn *c, uint64_t id)
+{
+	Ptio__Wire__Reply reply = PTIO__WIRE__REPLY__INIT;
+	Ptio__Wire__Lease lease = PTIO__WIRE__LEASE__INIT;
+
+	session_renew(c->session);
+	reply.id = id;
+	reply.result_case = PTIO__WIRE__REPLY__RESULT_LEASE;
+	reply.lease = &lease;
+	lease.epoch = c->session->epoch;
+	return answer(c, &reply);
+}
+
+/* A mark that has to be asked for is a worker's job: 0. */
+static int answer_mark(struct conn *c, uint64_t id)
+{
+	Ptio__Wire__Reply reply = PTIO__WIRE__REPLY__INIT;
+	struct mark mark;
+
+	if (!mark_known(c->server, &mark))
+		return 0;
+	reply.id = id;
+	mark_put(&mark, &reply);
+	return answer(c, &reply);
 }
 
 static int answer_again(struct conn *c, const struct pt_buf *frame)
@@ -59,11 +79,11 @@ static int answer_here(struct conn *c, const Ptio__Wire__Request *q)
 	case PTIO__WIRE__REQUEST__OP_LEAVE:
 		c->session->left = true;
 		c->goodbye = true;
-		rc = answer_lease(c, q->id);
-		return rc < 0 ? rc : 1;
+		return answer_lease(c, q->id);
 	case PTIO__WIRE__REQUEST__OP_RENEW:
-		rc = answer_lease(c, q->id);
-		return rc < 0 ? rc : 1;
+		return answer_lease(c, q->id);
+	case PTIO__WIRE__REQUEST__OP_META_MARK:
+		return answer_mark(c, q->id);
 	case PTIO__WIRE__REQUEST__OP_META_COMMIT:
 	case PTIO__WIRE__REQUEST__OP_REMOVE:
 		frame = session_recall(c->session, q->id);

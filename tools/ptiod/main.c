@@ -88,6 +88,8 @@ static int server_open(struct server *s)
 	if (rc == 0)
 		rc = pt_random_bytes(&s->next_epoch, sizeof(s->next_epoch));
 	if (rc == 0)
+		rc = pt_id_random(&s->instance);
+	if (rc == 0)
 		rc = pt_store_open(o->store, &store, &s->store);
 	if (rc < 0)
 		return rc;

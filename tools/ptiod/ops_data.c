@@ -330,7 +330,7 @@ static void run_request(struct server *s, struct job *job)
 	pt_fail_clear();
 	if (s->options->read_only && is_change(op))
 		reply_error(job, pt_fail(EROFS, "the daemon serves this store read-only"));
-	else if ((op >= PTIO__WIRE__REQUEST__OP_META_GET && op <= PTIO__WIRE__REQUEST__OP_META_SYNC) || op == PTIO__WIRE__REQUEST__OP_META_LOOK)
+	else if ((op >= PTIO__WIRE__REQUEST__OP_META_GET && op <= PTIO__WIRE__REQUEST__OP_META_SYNC) || op == PTIO__WIRE__REQUEST__OP_META_LOOK || op == PTIO__WIRE__REQUEST__OP_META_MARK)
 		op_meta(s, job);
 	else
 		op_data(s, job);

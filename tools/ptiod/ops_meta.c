@@ -18,8 +18,10 @@ static void op_get(struct server *s, struct job *job)
 	ProtobufCBinaryData value[PT_WIRE_KEYS_MAX];
 	struct pt_buf buf[PT_WIRE_KEYS_MAX];
 	uint64_t version[PT_WIRE_KEYS_MAX], bytes = 0;
+	struct mark mark;
 	int rc = 0;
 
+	mark_take(s, &mark);
 	memset(buf, 0, get->n_key * sizeof(buf[0]));
 	for (size_t i = 0; rc == 0 && i < get->n_key; i++) {
 		rc = pt_meta_get(&s->store->meta, get->key[i].data, get->key[i].len, &buf[i], &version[i]);
@@ -36,6 +38,7 @@ static void op_get(struct server *s, struct job *job)
 		records.version = version;
 		reply.result_case = PTIO__WIRE__REPLY__RESULT_RECORDS;
 		reply.records = &records;
+		mark_put_held(s, &mark, &reply);
 		reply_pack(job, &reply, 0);
 	}
 	for (size_t i = 0; i < get->n_key; i++)
@@ -52,7 +55,8 @@ struct scan {
 	uint64_t version[FRAME_RECORDS];
 };
 
-static void scan_flush(struct scan *sc, bool more)
+/* mark: at which all of it was taken; NULL: more comes. */
+static void scan_flush(struct scan *sc, struct server *s, struct mark *mark)
 {
 	Ptio__Wire__MetaRecords records = PTIO__WIRE__META_RECORDS__INIT;
 	Ptio__Wire__Reply reply = PTIO__WIRE__REPLY__INIT;
@@ -65,7 +69,9 @@ static void scan_flush(struct scan *sc, bool more)
 	records.key = sc->key;
 	records.value = sc->value;
 	records.version = sc->version;
-	reply.more = more;
+	reply.more = !mark;
+	if (mark)
+		mark_put_held(s, mark, &reply);
 	reply.result_case = PTIO__WIRE__REPLY__RESULT_RECORDS;
 	reply.records = &records;
 	spool_frame(&sc->spool, &reply);
@@ -78,7 +84,7 @@ static int scan_one(void *ctx, const void *key, size_t key_len, const void *valu
 	struct scan *sc = ctx;
 
 	if (sc->n == FRAME_RECORDS || (sc->n && sc->bytes.len + key_len + value_len > FRAME_BYTES))
-		scan_flush(sc, true);
+		scan_flush(sc, NULL, NULL);
 	sc->key_at[sc->n] = sc->bytes.len;
 	sc->key_len[sc->n] = key_len;
 	sc->value_len[sc->n] = value_len;
@@ -94,6 +100,7 @@ static void op_scan(struct server *s, struct job *job)
 {
 	const Ptio__Wire__MetaScan *q = job->request->meta_scan;
 	struct scan *sc = pt_calloc(1, sizeof(*sc));
+	struct mark mark;
 	int rc;
 
 	if (!sc) {
@@ -101,9 +108,10 @@ static void op_scan(struct server *s, struct job *job)
 		return;
 	}
 	spool_init(&sc->spool, job);
+	mark_take(s, &mark);
 	rc = pt_meta_scan(&s->store->meta, q->start.data, q->start.len, q->end.data, q->end.len, q->limit, scan_one, sc);
 	if (rc == 0)
-		scan_flush(sc, false);
+		scan_flush(sc, s, &mark);
 	spool_finish(&sc->spool, rc);
 	pt_buf_done(&sc->bytes);
 	free(sc);
@@ -115,6 +123,7 @@ static void op_look(struct server *s, struct job *job)
 	const Ptio__Wire__MetaLook *q = job->request->meta_look;
 	struct scan *sc = pt_calloc(1, sizeof(*sc));
 	struct pt_buf value = PT_BUF_INIT;
+	struct mark mark;
 	uint64_t version;
 	int rc = 0;
 
@@ -123,6 +132,7 @@ static void op_look(struct server *s, struct job *job)
 		return;
 	}
 	spool_init(&sc->spool, job);
+	mark_take(s, &mark);
 	for (size_t i = 0; rc == 0 && i < q->n_key; i++) {
 		const ProtobufCBinaryData *key = &q->key[i];
 
@@ -135,7 +145,7 @@ static void op_look(struct server *s, struct job *job)
 			rc = scan_one(sc, key->data, key->len, value.data, value.len, version);
 	}
 	if (rc == 0)
-		scan_flush(sc, false);
+		scan_flush(sc, s, &mark);
 	spool_finish(&sc->spool, rc);
 	pt_buf_done(&value);
 	pt_buf_done(&sc->bytes);
@@ -147,6 +157,7 @@ static void op_commit(struct server *s, struct job *job)
 	const Ptio__Wire__MetaCommit *q = job->request->meta_commit;
 	Ptio__Wire__Reply reply = PTIO__WIRE__REPLY__INIT;
 	struct pt_meta_op few[PT_META_BATCH_MAX] = { { .kind = PT_META_COMPARE } }, *op = few;
+	struct mark mark;
 	int rc;
 
 	if (q->n_op > PT_META_BATCH_MAX)
@@ -166,6 +177,8 @@ static void op_commit(struct server *s, struct job *job)
 		return;
 	}
 	reply.result_case = PTIO__WIRE__REPLY__RESULT_VERSION;
+	mark_take(s, &mark);
+	mark_put(&mark, &reply);
 	reply_pack(job, &reply, 0);
 }
 
@@ -184,6 +197,16 @@ static void op_space(struct server *s, struct job *job)
 	m.free_bytes = space.free_bytes;
 	reply.result_case = PTIO__WIRE__REPLY__RESULT_META_SPACE;
 	reply.meta_space = &m;
+	reply_pack(job, &reply, 0);
+}
+
+static void op_mark(struct server *s, struct job *job)
+{
+	Ptio__Wire__Reply reply = PTIO__WIRE__REPLY__INIT;
+	struct mark mark;
+
+	mark_take(s, &mark);
+	mark_put(&mark, &reply);
 	reply_pack(job, &reply, 0);
 }
 
@@ -206,6 +229,7 @@ void op_meta(struct server *s, struct job *job)
 	case PTIO__WIRE__REQUEST__OP_META_LOOK: op_look(s, job); break;
 	case PTIO__WIRE__REQUEST__OP_META_COMMIT: op_commit(s, job); break;
 	case PTIO__WIRE__REQUEST__OP_META_SPACE: op_space(s, job); break;
+	case PTIO__WIRE__REQUEST__OP_META_MARK: op_mark(s, job); break;
 	default: op_sync(s, job);
 	}
 }

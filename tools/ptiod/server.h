@@ -113,6 +113,25 @@ void reply_error(struct job *job, int rc);
 void op_meta(struct server *s, struct job *job);
 void op_data(struct server *s, struct job *job);
 
+/* ---- at which mark replies hold (mark.c); from any thread ---- */
+struct mark {
+	bool known;
+	uint8_t instance[PT_WIRE_INSTANCE];
+	uint64_t version;
+	Ptio__Wire__Mark wire;
+};
+
+/* Whether the store has marks at all. */
+bool mark_there(struct server *s);
+/* Of this moment, without waiting: false where the index would have to be asked. */
+bool mark_known(struct server *s, struct mark *ret_mark);
+/* Of this moment. */
+void mark_take(struct server *s, struct mark *ret_mark);
+/* The reply holds at the mark; it points to it from here on. */
+void mark_put(struct mark *mark, Ptio__Wire__Reply *reply);
+/* The same, for what was read since the mark was taken, if nobody has committed meanwhile. */
+void mark_put_held(struct server *s, struct mark *mark, Ptio__Wire__Reply *reply);
+
 /* Replies of several frames, kept in memory up to a bound and then in a file without a name (spool.c). */
 struct spool {
 	struct job *job;
@@ -322,6 +341,7 @@ struct server {
 	struct sessions sessions;
 	uint32_t session_count;
 	struct pt_id store_id;          /* zero: not known yet */
+	struct pt_id instance;          /* of this run */
 	uint64_t next_epoch;
 	struct conns dead;              /* freed after the round of events that they ended in */
 	bool again;                     /* a connection has decrypted bytes left */

@@ -155,14 +155,18 @@ void sessions_done(struct server *s)
 
 /* ---- on workers ---- */
 
-static void reply_done(struct job *job, int rc)
+/* mark: at which the index was since, or NULL. */
+static void reply_done(struct job *job, int rc, struct mark *mark)
 {
 	Ptio__Wire__Reply reply = PTIO__WIRE__REPLY__INIT;
 
-	if (rc < 0)
+	if (rc < 0) {
 		reply_error(job, rc);
-	else
-		reply_pack(job, &reply, 0);
+		return;
+	}
+	if (mark)
+		mark_put(mark, &reply);
+	reply_pack(job, &reply, 0);
 }
 
 static struct pt_blob_ref ref_at(const ProtobufCBinaryData *blobs, uint32_t i)
@@ -216,6 +220,7 @@ void session_pin(struct server *s, struct job *job)
 	const ProtobufCBinaryData *blobs = &job->request->pin->blobs;
 	struct session *ses = job->session;
 	struct pt_blob_ref *fresh = pt_reallocarray(NULL, pt_wire_blob_count(blobs), sizeof(*fresh));
+	struct mark mark = { .known = false };
 	size_t n = 0;
 	int rc = fresh ? enter(ses, blobs, fresh, &n) : pt_fail_nomem();
 
@@ -225,7 +230,9 @@ void session_pin(struct server *s, struct job *job)
 		leave(ses, fresh, n);
 	__atomic_store_n(&ses->pin_count, ses->pins.count, __ATOMIC_RELAXED);
 	free(fresh);
-	reply_done(job, rc);
+	if (rc == 0)
+		mark_take(s, &mark);
+	reply_done(job, rc, &mark);
 }
 
 void session_unpin(struct server *s, struct job *job)
@@ -243,5 +250,5 @@ void session_unpin(struct server *s, struct job *job)
 		pt_data_unpin(&s->store->data, &ref, 1);
 	}
 	__atomic_store_n(&ses->pin_count, ses->pins.count, __ATOMIC_RELAXED);
-	reply_done(job, 0);
+	reply_done(job, 0, NULL);
 }
