@@ -39,7 +39,7 @@ int pt_fs_file_pin(struct pt_fs *fs, const struct pt_blob_ref *blob, struct pt_f
 
 	if (!pin)
 		return pt_fail_nomem();
-	rc = pt_data_pin(&fs->store->data, blob, 1);
+	rc = pt_meta_pin(&fs->store->meta, &fs->store->data, blob, 1);
 	if (rc < 0) {
 		free(pin);
 		return rc;

@@ -545,6 +545,26 @@ int pt_fs_gc_start(struct pt_fs *fs);
 void pt_fs_gc_stop(struct pt_fs *fs);
 void pt_fs_gc_poke(struct pt_fs *fs);                                   /* something was superseded or removed */
 extern const struct fuse_lowlevel_ops pt_fs_ops;
+
+/* ---- moments.c: the same requests, each in one moment of the store ---- */
+void pt_fs_lookup_at_once(fuse_req_t req, fuse_ino_t parent, const char *name);
+void pt_fs_getattr_at_once(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
+void pt_fs_setattr_at_once(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set, struct fuse_file_info *fi);
+void pt_fs_readlink_at_once(fuse_req_t req, fuse_ino_t ino);
+void pt_fs_mknod_at_once(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, dev_t rdev);
+void pt_fs_mkdir_at_once(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode);
+void pt_fs_unlink_at_once(fuse_req_t req, fuse_ino_t parent, const char *name);
+void pt_fs_rmdir_at_once(fuse_req_t req, fuse_ino_t parent, const char *name);
+void pt_fs_symlink_at_once(fuse_req_t req, const char *target, fuse_ino_t parent, const char *name);
+void pt_fs_open_at_once(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
+void pt_fs_create_at_once(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, struct fuse_file_info *fi);
+void pt_fs_opendir_at_once(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
+void pt_fs_readdir_at_once(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi);
+void pt_fs_readdirplus_at_once(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi);
+void pt_fs_setxattr_at_once(fuse_req_t req, fuse_ino_t ino, const char *name, const char *value, size_t size, int flags);
+void pt_fs_getxattr_at_once(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size);
+void pt_fs_listxattr_at_once(fuse_req_t req, fuse_ino_t ino, size_t size);
+void pt_fs_removexattr_at_once(fuse_req_t req, fuse_ino_t ino, const char *name);
 /* Mounts and serves until unmounted or told to stop. ready is called once when the mount answers. 0 or -errno with a sentence. */
 int pt_fs_run(const struct pt_fs_options *options, struct fuse_args *args, void (*ready)(void *ctx), void *ctx);
 

@@ -20,6 +20,7 @@ fs_ptiofs_SOURCES = \
 	fs/lookup.c \
 	fs/main.c \
 	fs/many.c \
+	fs/moments.c \
 	fs/names.c \
 	fs/open.c \
 	fs/options.c \

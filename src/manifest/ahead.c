@@ -156,7 +156,7 @@ int pt_repo_ahead_begin(struct pt_repo *repo, const char *const *keys, size_t co
 	int rc;
 
 	*ret_ahead = NULL;
-	if (count == 1 || !pt_meta_looks_max(&repo->store->meta))
+	if (!pt_meta_looks_max(&repo->store->meta))
 		return 0;
 	a = pt_calloc(1, sizeof(*a));
 	if (!a)

@@ -136,7 +136,7 @@ static int hashes_load(struct pt_repo *repo, struct pt_checked_object *o, uint8_
 	int rc;
 
 	pt_rkey_hashes(&key, &o->id);
-	rc = pt_rec_get(repo, &key, &value, &version);
+	rc = pt_meta_get_lasting(&repo->store->meta, key.b, key.len, &value, &version);
 	if (!rc && !version) {
 		pt_id_hex(&o->id, hex);
 		rc = pt_fail(EIO, "object %s has no checksums: run ptio fsck on the store", hex);

@@ -99,7 +99,7 @@ static int pin_objects(struct pt_repo *repo, const struct pt_manifest *m)
 	for (i = 0; i < m->object_count; i += n) {
 		for (n = 0; n < PIN_GROUP && i + n < m->object_count; n++)
 			refs[n] = m->objects[i + n].blob;
-		rc = pt_data_pin(&repo->store->data, refs, n);
+		rc = pt_meta_pin(&repo->store->meta, &repo->store->data, refs, n);
 		if (rc < 0) {
 			unpin_objects(repo, m, i);
 			return rc;
@@ -157,7 +157,7 @@ int pt_node_pin(struct pt_repo *repo, const struct pt_node *node)
 
 	if (pt_id_is_zero(&node->blob.id))
 		return 0;
-	rc = pt_data_pin(&repo->store->data, &node->blob, 1);
+	rc = pt_meta_pin(&repo->store->meta, &repo->store->data, &node->blob, 1);
 	if (rc < 0)
 		return rc;
 	rc = pt_node_get(repo, node->id, &now);

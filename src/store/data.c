@@ -181,7 +181,7 @@ int pt_data_list(struct pt_data *d, pt_data_list_fn *fn, void *ctx)
 	return pt_wait_finish(&w);
 }
 
-int pt_data_pin(struct pt_data *d, const struct pt_blob_ref *refs, size_t count)
+int pt_data_pin_at(struct pt_data *d, const struct pt_blob_ref *refs, size_t count, struct pt_meta_at *ret_at)
 {
 	struct pt_wait w;
 	int rc = check_refs(refs, count);
@@ -189,8 +189,14 @@ int pt_data_pin(struct pt_data *d, const struct pt_blob_ref *refs, size_t count)
 	if (rc < 0 || count == 0)
 		return rc;
 	pt_wait_init(&w);
+	w.done.at = ret_at;
 	d->ops->pin(d->h, refs, count, &w.done);
 	return pt_wait_finish(&w);
+}
+
+int pt_data_pin(struct pt_data *d, const struct pt_blob_ref *refs, size_t count)
+{
+	return pt_data_pin_at(d, refs, count, NULL);
 }
 
 void pt_data_unpin(struct pt_data *d, const struct pt_blob_ref *refs, size_t count)

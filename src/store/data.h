@@ -104,6 +104,8 @@ int pt_data_stat(struct pt_data *d, const struct pt_blob_ref *ref, uint64_t *ret
 int pt_data_remove(struct pt_data *d, const struct pt_blob_ref *ref);
 int pt_data_list(struct pt_data *d, pt_data_list_fn *fn, void *ctx);
 int pt_data_pin(struct pt_data *d, const struct pt_blob_ref *refs, size_t count);
+/* The same; *ret_at is left alone, or tells at which mark the index of the same store was by then (store/meta.h). */
+int pt_data_pin_at(struct pt_data *d, const struct pt_blob_ref *refs, size_t count, struct pt_meta_at *ret_at);
 void pt_data_unpin(struct pt_data *d, const struct pt_blob_ref *refs, size_t count);
 int pt_data_pinned(struct pt_data *d, const struct pt_blob_ref *refs, size_t count, bool *ret_pinned);
 int pt_data_buffer_register(struct pt_data *d, void *addr, uint64_t len);

@@ -24,6 +24,7 @@ static void wait_done(struct pt_done *done, int rc)
 void pt_wait_init(struct pt_wait *w)
 {
 	w->done.fn = wait_done;
+	w->done.at = NULL;
 	pthread_mutex_init(&w->lock, NULL);
 	pthread_cond_init(&w->cond, NULL);
 	w->ended = false;

@@ -8,8 +8,11 @@
 #include <pthread.h>
 #include <stdbool.h>
 
+struct pt_meta_at;
+
 struct pt_done {
 	void (*fn)(struct pt_done *done, int rc);       /* rc: 0 or -errno */
+	struct pt_meta_at *at;          /* where an engine that is away tells at which mark of the index its answer holds (store/meta.h); NULL: nobody wants to know */
 };
 
 static inline void pt_done_call(struct pt_done *done, int rc)

@@ -234,7 +234,7 @@ static void seal_failed(struct pt_done *done, int rc)
 static void data_seal(void *h, void *blob, uint64_t bytes, struct pt_done *done)
 {
 	struct fault_data *f = h;
-	struct seal_failed s = { { seal_failed }, done, f, blob };
+	struct seal_failed s = { { .fn = seal_failed }, done, f, blob };
 	struct pt_done *d = &s.done;
 
 	if (!admit(f->rules, "data.seal", NULL, 0, &d))

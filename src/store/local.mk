@@ -22,6 +22,8 @@ libptio_core_la_SOURCES += \
 	src/store/meta.h \
 	src/store/meta_ahead.c \
 	src/store/meta_ahead.h \
+	src/store/meta_away.c \
+	src/store/meta_away.h \
 	src/store/meta_cache.c \
 	src/store/meta_cache.h \
 	src/store/meta_sqlite.c \

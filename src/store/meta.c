@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "store/meta_ahead.h"
+#include "store/meta_away.h"
 #include "store/meta_cache.h"
 
 static int check_key(size_t len)
@@ -42,7 +43,9 @@ void pt_meta_close(struct pt_meta *m)
 
 int pt_meta_cache_on(struct pt_meta *m)
 {
-	return m->ops->mark && !m->cache ? pt_meta_cache_create(PT_META_CACHE_BYTES, &m->cache) : 0;
+	bool marks = m->ops->ask_mark ? m->ops->marks(m->h) : m->ops->mark != NULL;
+
+	return marks && !m->cache ? pt_meta_cache_create(PT_META_CACHE_BYTES, &m->cache) : 0;
 }
 
 static void count(uint64_t *counter)
@@ -58,12 +61,12 @@ void pt_meta_counters(struct pt_meta *m, struct pt_meta_counters *ret_counters)
 
 static bool mark_of(struct pt_meta *m, struct pt_meta_mark *ret_mark)
 {
-	return m->cache && m->ops->mark(m->h, ret_mark);
+	return m->cache && m->ops->mark && m->ops->mark(m->h, ret_mark);
 }
 
 bool pt_meta_mark(struct pt_meta *m, struct pt_meta_mark *ret_mark)
 {
-	return mark_of(m, ret_mark);
+	return pt_meta_is_away(m) ? pt_meta_away_mark(m, ret_mark) : mark_of(m, ret_mark);
 }
 
 /* Nothing was committed since the mark was taken. */
@@ -89,17 +92,19 @@ static void learn_version(struct pt_meta *m, const struct pt_meta_mark *mark)
 		pt_meta_cache_advance(m->cache, mark, highest, false);
 }
 
-static int get_from_engine(struct pt_meta *m, const struct pt_meta_key *key, struct pt_buf *ret_value, uint64_t *ret_version)
+/* at: of an engine that is away. */
+static int get_from_engine(struct pt_meta *m, const struct pt_meta_key *key, struct pt_buf *ret_value, uint64_t *ret_version, struct pt_meta_at *at)
 {
 	struct pt_wait w;
 
 	count(&m->counters.queries);
 	pt_wait_init(&w);
+	w.done.at = at;
 	m->ops->get(m->h, key, ret_value, ret_version, &w.done);
 	return pt_wait_finish(&w);
 }
 
-/* What the cache has of a record: 1; 0: nothing; -ENOMEM. */
+/* What the cache has of a record: 1; 0: nothing; -ENOMEM. mark: NULL for any. */
 static int find_in_cache(struct pt_meta *m, const struct pt_meta_mark *mark, const struct pt_meta_key *key, struct pt_buf *ret_value, uint64_t *ret_version)
 {
 	struct pt_meta_cached *e = pt_meta_cache_find(m->cache, mark, false, key->data, key->len);
@@ -192,11 +197,44 @@ static int get_with(struct pt_meta *m, const struct pt_meta_mark *mark, const st
 	return find_in_cache(m, mark, key, ret_value, ret_version);
 }
 
-static int get(struct pt_meta *m, const struct pt_meta_key *key, const struct pt_meta_key *beside, size_t count, struct pt_buf *ret_value, uint64_t *ret_version)
+static int get_here(struct pt_meta *m, const struct pt_meta_key *key, const struct pt_meta_key *beside, size_t count, struct pt_buf *ret_value, uint64_t *ret_version)
 {
 	struct pt_meta_mark mark;
+	bool marked = mark_of(m, &mark);
+	int rc = marked ? get_from_cache(m, &mark, key, ret_value, ret_version) : 0;
+
+	if (rc == 0 && marked && count && m->ops->get_many)
+		rc = get_with(m, &mark, key, beside, count, ret_value, ret_version);
+	if (rc)
+		return rc < 0 ? rc : 0;
+	rc = get_from_engine(m, key, ret_value, ret_version, NULL);
+	if (rc == 0 && marked && (ret_value || !*ret_version) && mark_holds(m, &mark)) {
+		pt_meta_cache_keep(m->cache, m, &mark, false, key->data, key->len, *ret_version ? ret_value->data : NULL, *ret_version ? ret_value->len : 0,
+				   *ret_version);
+		learn_version(m, &mark);
+	}
+	return rc;
+}
+
+static int get_away(struct pt_meta *m, const struct pt_meta_key *key, struct pt_buf *ret_value, uint64_t *ret_version)
+{
+	struct pt_meta_asking asking;
+	struct pt_meta_mark mark;
+	int rc = pt_meta_away_mark_for(m, false, key, &mark) ? get_from_cache(m, &mark, key, ret_value, ret_version) : 0;
+
+	if (rc)
+		return rc < 0 ? rc : 0;
+	pt_meta_away_ask(m, &asking);
+	rc = get_from_engine(m, key, ret_value, ret_version, &asking.at);
+	pt_meta_away_answered(m, &asking);
+	if (rc == 0 && (ret_value || !*ret_version))
+		pt_meta_away_keep(m, &asking, false, key, *ret_version ? ret_value->data : NULL, *ret_version ? ret_value->len : 0, *ret_version);
+	return rc;
+}
+
+static int get(struct pt_meta *m, const struct pt_meta_key *key, const struct pt_meta_key *beside, size_t count, struct pt_buf *ret_value, uint64_t *ret_version)
+{
 	uint64_t version = 0;
-	bool marked;
 	int rc = check_key(key->len);
 
 	if (rc < 0)
@@ -204,21 +242,22 @@ static int get(struct pt_meta *m, const struct pt_meta_key *key, const struct pt
 	rc = pt_meta_ahead_get(m, key, ret_value, ret_version);
 	if (rc)
 		return rc < 0 ? rc : 0;
-	marked = mark_of(m, &mark);
-	rc = marked ? get_from_cache(m, &mark, key, ret_value, &version) : 0;
-	if (rc == 0 && marked && count && m->ops->get_many)
-		rc = get_with(m, &mark, key, beside, count, ret_value, &version);
-	if (rc < 0)
-		return rc;
-	if (rc == 0) {
-		rc = get_from_engine(m, key, ret_value, &version);
-		if (rc < 0)
-			return rc;
-		if (marked && (ret_value || !version) && mark_holds(m, &mark)) {
-			pt_meta_cache_keep(m->cache, m, &mark, false, key->data, key->len, version ? ret_value->data : NULL, version ? ret_value->len : 0, version);
-			learn_version(m, &mark);
-		}
-	}
+	rc = pt_meta_is_away(m) ? get_away(m, key, ret_value, &version) : get_here(m, key, beside, count, ret_value, &version);
+	if (rc == 0 && ret_version)
+		*ret_version = version;
+	return rc;
+}
+
+int pt_meta_get_lasting(struct pt_meta *m, const void *key, size_t key_len, struct pt_buf *ret_value, uint64_t *ret_version)
+{
+	struct pt_meta_key k = { key, key_len };
+	uint64_t version = 0;
+	int rc = check_key(key_len);
+
+	if (rc == 0 && pt_meta_is_away(m))
+		rc = get_from_cache(m, NULL, &k, ret_value, &version);
+	if (rc <= 0 || !version)
+		return rc < 0 ? rc : pt_meta_get(m, key, key_len, ret_value, ret_version);
 	if (ret_version)
 		*ret_version = version;
 	return 0;
@@ -269,22 +308,35 @@ int pt_meta_prefetch(struct pt_meta *m, const struct pt_meta_key *keys, size_t n
 	return rc;
 }
 
-int pt_meta_scan(struct pt_meta *m, const void *start, size_t start_len, const void *end, size_t end_len, uint64_t limit,
-		 pt_meta_scan_fn *fn, void *ctx)
+static int scan_asking(struct pt_meta *m, const void *start, size_t start_len, const void *end, size_t end_len, uint64_t limit, pt_meta_scan_fn *fn, void *ctx,
+		       struct pt_meta_asking *asking)
 {
 	struct pt_meta_key s = { start, start_len };
 	struct pt_meta_key e = { end, end_len };
 	struct pt_wait w;
+	int rc;
 
 	if (start_len > PT_META_KEY_MAX || end_len > PT_META_KEY_MAX)
 		return check_key(start_len > end_len ? start_len : end_len);
 	count(&m->counters.queries);
+	pt_meta_away_ask(m, asking);
 	pt_wait_init(&w);
+	w.done.at = &asking->at;
 	m->ops->scan(m->h, &s, &e, limit, fn, ctx, &w.done);
-	return pt_wait_finish(&w);
+	rc = pt_wait_finish(&w);
+	pt_meta_away_answered(m, asking);
+	return rc;
 }
 
-static int scan_prefix(struct pt_meta *m, const void *prefix, size_t prefix_len, uint64_t limit, pt_meta_scan_fn *fn, void *ctx)
+int pt_meta_scan(struct pt_meta *m, const void *start, size_t start_len, const void *end, size_t end_len, uint64_t limit,
+		 pt_meta_scan_fn *fn, void *ctx)
+{
+	struct pt_meta_asking asking;
+
+	return scan_asking(m, start, start_len, end, end_len, limit, fn, ctx, &asking);
+}
+
+static int scan_prefix(struct pt_meta *m, const void *prefix, size_t prefix_len, uint64_t limit, pt_meta_scan_fn *fn, void *ctx, struct pt_meta_asking *asking)
 {
 	uint8_t end[PT_META_KEY_MAX];
 	size_t end_len = prefix_len;
@@ -298,7 +350,7 @@ static int scan_prefix(struct pt_meta *m, const void *prefix, size_t prefix_len,
 		end_len--;
 	if (end_len)
 		end[end_len - 1]++;
-	return pt_meta_scan(m, prefix, prefix_len, end, end_len, limit, fn, ctx);
+	return scan_asking(m, prefix, prefix_len, end, end_len, limit, fn, ctx, asking);
 }
 
 /* A scan whose rows are kept while they pass, until they are too many. */
@@ -327,23 +379,32 @@ static int keep_row(void *ctx, const void *key, size_t key_len, const void *valu
 int pt_meta_scan_prefix(struct pt_meta *m, const void *prefix, size_t prefix_len, uint64_t limit, pt_meta_scan_fn *fn, void *ctx)
 {
 	struct keeping k = { .fn = fn, .ctx = ctx };
+	struct pt_meta_key key = { prefix, prefix_len };
+	const bool away = pt_meta_is_away(m);
+	struct pt_meta_asking asking;
 	struct pt_meta_cached *e;
 	struct pt_meta_mark mark;
+	bool marked;
 	int rc;
 
 	if (!limit && pt_meta_ahead_scan(m, prefix, prefix_len, fn, ctx, &rc))
 		return rc;
-	if (limit || !mark_of(m, &mark))
-		return scan_prefix(m, prefix, prefix_len, limit, fn, ctx);
-	e = pt_meta_cache_find(m->cache, &mark, true, prefix, prefix_len);
+	marked = !limit && (away ? pt_meta_away_mark_for(m, true, &key, &mark) : mark_of(m, &mark));
+	if (limit || (!marked && !away))
+		return scan_prefix(m, prefix, prefix_len, limit, fn, ctx, &asking);
+	e = !marked ? NULL : pt_meta_cache_find(m->cache, &mark, true, prefix, prefix_len);
 	if (e) {
 		count(&m->counters.hits);
 		rc = pt_meta_rows_play(pt_meta_cached_value(e), e->value_len, fn, ctx);
 		pt_meta_cached_unref(e);
 		return rc;
 	}
-	rc = scan_prefix(m, prefix, prefix_len, 0, keep_row, &k);
-	if (rc == 0 && !k.broken && !pt_buf_failed(&k.rows) && mark_holds(m, &mark))
+	rc = scan_prefix(m, prefix, prefix_len, 0, keep_row, &k, &asking);
+	if (rc < 0 || k.broken || pt_buf_failed(&k.rows))
+		;
+	else if (away)
+		pt_meta_away_keep(m, &asking, true, &key, k.rows.data, k.rows.len, 0);
+	else if (mark_holds(m, &mark))
 		pt_meta_cache_keep(m->cache, m, &mark, true, prefix, prefix_len, k.rows.data, k.rows.len, 0);
 	pt_buf_done(&k.rows);
 	return rc;
@@ -394,22 +455,31 @@ static int check_look(const struct pt_meta_look *look)
 	return check_key(look->key.len);
 }
 
-int pt_meta_look(struct pt_meta *m, const struct pt_meta_look *looks, size_t n, pt_meta_scan_fn *fn, void *ctx)
+int pt_meta_look_asking(struct pt_meta *m, const struct pt_meta_look *looks, size_t n, pt_meta_scan_fn *fn, void *ctx, struct pt_meta_asking *asking)
 {
 	size_t most = pt_meta_looks_max(m), some;
+	struct pt_meta_asking one;
 	struct pt_buf value = PT_BUF_INIT;
 	uint64_t version;
 	struct pt_wait w;
 	int rc = 0;
 
+	pt_meta_away_ask(m, asking);
 	for (size_t i = 0; i < n && rc == 0; i++)
 		rc = check_look(&looks[i]);
 	for (size_t i = 0; most && i < n && rc == 0; i += some) {
 		some = n - i < most ? n - i : most;
 		count(&m->counters.queries);
+		pt_meta_away_ask(m, &one);
 		pt_wait_init(&w);
+		w.done.at = &one.at;
 		m->ops->look(m->h, looks + i, some, fn, ctx, &w.done);
 		rc = pt_wait_finish(&w);
+		pt_meta_away_answered(m, &one);
+		if (i == 0)
+			*asking = one;
+		else if (memcmp(asking, &one, sizeof(one)) != 0)
+			asking->at.marked = false;
 	}
 	for (size_t i = 0; !most && i < n && rc == 0; i++) {
 		if (looks[i].begins) {
@@ -422,6 +492,13 @@ int pt_meta_look(struct pt_meta *m, const struct pt_meta_look *looks, size_t n, 
 	}
 	pt_buf_done(&value);
 	return rc < 0 ? rc : 0;
+}
+
+int pt_meta_look(struct pt_meta *m, const struct pt_meta_look *looks, size_t n, pt_meta_scan_fn *fn, void *ctx)
+{
+	struct pt_meta_asking asking;
+
+	return pt_meta_look_asking(m, looks, n, fn, ctx, &asking);
 }
 
 static int check_batch(const struct pt_meta_op *ops, size_t count)
@@ -462,6 +539,7 @@ static void cache_after(struct pt_meta *m, const struct pt_meta_op *ops, size_t 
 
 static int commit(struct pt_meta *m, bool lazy, const struct pt_meta_op *ops, size_t count, uint64_t *ret_version)
 {
+	struct pt_meta_asking asking;
 	uint64_t version = 0;
 	struct pt_wait w;
 	int rc = check_writable(m);
@@ -472,10 +550,14 @@ static int commit(struct pt_meta *m, bool lazy, const struct pt_meta_op *ops, si
 		return rc;
 	if (m->cache)
 		pt_meta_cache_begin(m->cache);
+	pt_meta_away_ask(m, &asking);
 	pt_wait_init(&w);
+	w.done.at = &asking.at;
 	(lazy && m->ops->commit_lazy ? m->ops->commit_lazy : m->ops->commit)(m->h, ops, count, &version, &w.done);
 	rc = pt_wait_finish(&w);
-	if (rc == 0 && m->cache)
+	if (pt_meta_is_away(m))
+		pt_meta_away_committed(m, &asking, rc == 0 ? ops : NULL, count, version);
+	else if (rc == 0 && m->cache)
 		cache_after(m, ops, count, version);
 	if (m->cache)
 		pt_meta_cache_end(m->cache);
@@ -538,6 +620,7 @@ int pt_meta_watch(struct pt_meta *m, uint64_t seen, int64_t timeout_ns, uint64_t
 	pt_wait_init(&w);
 	m->ops->watch(m->h, seen, timeout_ns < 0 ? 0 : timeout_ns, &version, &w.done);
 	rc = pt_wait_finish(&w);
+	pt_meta_moment_renew(m);
 	if (rc == 0 && ret_version)
 		*ret_version = version;
 	return rc;

@@ -60,6 +60,12 @@ struct pt_meta_mark {
 	uint64_t word[6];
 };
 
+/* What an engine that is away tells with an answer: the mark at which it holds. In such marks word 0 and 1 name who tells them, word 2 is the highest version. */
+struct pt_meta_at {
+	bool marked;                    /* it could be told */
+	struct pt_meta_mark mark;
+};
+
 /* Scan callback: return 0 to go on, 1 to stop, -errno to fail. Bytes are valid during the call. It may call the engine:
  * what it changes does not show in the scan that called it. */
 typedef int pt_meta_scan_fn(void *ctx, const void *key, size_t key_len, const void *value, size_t value_len, uint64_t version);
@@ -106,6 +112,10 @@ struct pt_meta_ops {
 	size_t (*looks_max)(void *h);
 	/* As commit, but it need not be durable before the next commit or sync is; all batches become durable in their order. NULL: the engine has only commit. */
 	void (*commit_lazy)(void *h, const struct pt_meta_op *ops, size_t count, uint64_t *ret_version, struct pt_done *done);
+	/* Of engines that are away, in place of `mark`: whether there are marks (at the moment), and a round trip that tells done->at the mark of a moment after it was
+	 * called. Their gets, scans, looks and commits tell the mark at which they hold as well, and so do the pins of the data engine beside them. */
+	bool (*marks)(void *h);
+	void (*ask_mark)(void *h, struct pt_done *done);
 };
 
 struct pt_meta_cache;
@@ -126,6 +136,8 @@ int pt_meta_sqlite_open(const char *path, struct pt_meta *ret_meta);
 /* Synchronous, checked forms. */
 void pt_meta_close(struct pt_meta *m);
 int pt_meta_get(struct pt_meta *m, const void *key, size_t key_len, struct pt_buf *ret_value, uint64_t *ret_version);
+/* Of a record that cannot change as long as the caller can rely on its being there: what is in memory will do, whatever was committed since. Never the absence of one. */
+int pt_meta_get_lasting(struct pt_meta *m, const void *key, size_t key_len, struct pt_buf *ret_value, uint64_t *ret_version);
 int pt_meta_scan(struct pt_meta *m, const void *start, size_t start_len, const void *end, size_t end_len, uint64_t limit,
 		 pt_meta_scan_fn *fn, void *ctx);
 /* All keys with this prefix. */
@@ -146,8 +158,18 @@ int pt_meta_prefetch(struct pt_meta *m, const struct pt_meta_key *keys, size_t c
 int pt_meta_look(struct pt_meta *m, const struct pt_meta_look *looks, size_t count, pt_meta_scan_fn *fn, void *ctx);
 /* Of one pt_meta_look that is one round trip; 0: the engine is here, and one look-up after the other does as well. */
 size_t pt_meta_looks_max(struct pt_meta *m);
-/* False: nobody can tell at the moment, or ever (pt_meta_cache_on did nothing). */
+/* False: nobody can tell at the moment, or ever (pt_meta_cache_on did nothing). Of an index that is away it is a round trip, or that of the thread's moment. */
 bool pt_meta_mark(struct pt_meta *m, struct pt_meta_mark *ret_mark);
+/* From here to the end, what this thread asks may rest on one moment of an index that is away, not before the beginning: many look-ups are then as little as one round trip. What the thread
+ * commits, pins or watches renews the moment, and so does every commit of this process: what is asked afterwards is told as it is then. Nests; nothing for other indexes. For calls
+ * that wait for nobody else in other ways. */
+void pt_meta_moment_begin(struct pt_meta *m);
+void pt_meta_moment_end(struct pt_meta *m);
+void pt_meta_moment_renew(struct pt_meta *m);
+/* pt_data_pin of the data engine beside it: what is asked afterwards is told as it is when the pins are visible. */
+struct pt_data;
+struct pt_blob_ref;
+int pt_meta_pin(struct pt_meta *m, struct pt_data *d, const struct pt_blob_ref *refs, size_t count);
 /* The highest version at this moment; 0: it is not known without asking the index, or there are no marks. */
 uint64_t pt_meta_version_known(struct pt_meta *m);
 /* The highest version now. */

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "store/meta_away.h"
 #include "store/meta_cache.h"
 
 struct pt_meta_ahead {
@@ -36,6 +37,7 @@ int pt_meta_ahead_begin(struct pt_meta *m, struct pt_meta_ahead **ret_ahead)
 		return rc;
 	}
 	current = *ret_ahead = a;
+	pt_meta_moment_begin(m);
 	return 0;
 }
 
@@ -44,11 +46,17 @@ void pt_meta_ahead_end(struct pt_meta_ahead *a)
 	if (!a)
 		return;
 	current = NULL;
+	pt_meta_moment_end(a->m);
 	pt_meta_cache_free(a->cache);
 	free(a);
 }
 
 /* ---- loading ---- */
+
+struct kept {
+	struct pt_meta *m;
+	const struct pt_meta_asking *asking;
+};
 
 struct load {
 	struct pt_meta_ahead *ahead;
@@ -70,6 +78,14 @@ static void settle(struct load *l)
 	pt_buf_done(&l->rows);
 	l->rows = (struct pt_buf)PT_BUF_INIT;
 	l->seen = false;
+}
+
+static int keep_row(void *ctx, const void *key, size_t key_len, const void *value, size_t value_len, uint64_t version)
+{
+	const struct kept *k = ctx;
+
+	pt_meta_away_keep(k->m, k->asking, false, &(struct pt_meta_key){ key, key_len }, value, value_len, version);
+	return 0;
 }
 
 static bool is_of(const struct pt_meta_look *k, const void *key, size_t key_len)
@@ -133,13 +149,26 @@ static bool is_known(const struct pt_meta_ahead *a, const struct pt_meta_look *k
 	struct pt_meta_cached *e = pt_meta_cache_find(a->cache, &always, k->begins, k->key.data, k->key.len);
 
 	pt_meta_cached_unref(e);
-	return e;
+	return e || pt_meta_away_has(a->m, k);
+}
+
+/* What came, for later, too. */
+static void keep(struct pt_meta_ahead *a, const struct pt_meta_look *k, const struct pt_meta_asking *asking)
+{
+	struct pt_meta_cached *e = pt_meta_cache_find(a->cache, &always, k->begins, k->key.data, k->key.len);
+
+	if (e)
+		pt_meta_away_keep(a->m, asking, k->begins, &k->key, pt_meta_cached_value(e), e->value_len, e->version);
+	if (e && k->begins)
+		pt_meta_rows_play(pt_meta_cached_value(e), e->value_len, keep_row, &(struct kept){ a->m, asking });
+	pt_meta_cached_unref(e);
 }
 
 int pt_meta_ahead_load(struct pt_meta_ahead *a, const struct pt_meta_look *looks, size_t count)
 {
 	struct pt_meta_look *wanted = a ? pt_calloc(count ? count : 1, sizeof(*wanted)) : NULL;
 	struct load l = { .ahead = a, .looks = wanted, .rows = PT_BUF_INIT };
+	struct pt_meta_asking asking;
 	int rc;
 
 	if (!a)
@@ -151,9 +180,11 @@ int pt_meta_ahead_load(struct pt_meta_ahead *a, const struct pt_meta_look *looks
 			wanted[l.count++] = looks[i];
 	rc = without_repeats(wanted, &l.count);
 	if (rc == 0 && l.count)
-		rc = pt_meta_look(a->m, wanted, l.count, loaded, &l);
+		rc = pt_meta_look_asking(a->m, wanted, l.count, loaded, &l, &asking);
 	while (rc == 0 && l.at < l.count)
 		settle(&l);
+	for (size_t i = 0; rc == 0 && i < l.count; i++)
+		keep(a, &wanted[i], &asking);
 	pt_buf_done(&l.rows);
 	free(wanted);
 	return rc;
@@ -161,18 +192,21 @@ int pt_meta_ahead_load(struct pt_meta_ahead *a, const struct pt_meta_look *looks
 
 int pt_meta_ahead_prefetch(struct pt_meta *m, const struct pt_meta_key *keys, size_t count)
 {
+	struct pt_meta_ahead *fresh = NULL;
 	struct pt_meta_look *looks;
-	int rc;
+	int rc = 0;
 
-	if (!current || current->m != m || !count)
-		return 0;
+	/* Without one under way: into the cache, from which they are answered in the same moment. */
+	if (!current && count && pt_meta_is_away(m))
+		rc = pt_meta_ahead_begin(m, &fresh);
+	if (rc < 0 || !current || current->m != m || !count)
+		return rc;
 	looks = pt_calloc(count, sizeof(*looks));
-	if (!looks)
-		return pt_fail_nomem();
-	for (size_t i = 0; i < count; i++)
+	for (size_t i = 0; looks && i < count; i++)
 		looks[i].key = keys[i];
-	rc = pt_meta_ahead_load(current, looks, count);
+	rc = looks ? pt_meta_ahead_load(current, looks, count) : pt_fail_nomem();
 	free(looks);
+	pt_meta_ahead_end(fresh);
 	return rc;
 }
 

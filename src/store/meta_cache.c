@@ -27,6 +27,7 @@ struct pt_meta_cache {
 	size_t bucket_count, entry_count;
 	struct pt_meta_cached *newest, *oldest;
 	uint64_t prefixes;              /* bit n: scans of a prefix of n bytes have been kept */
+	uint64_t forgets;               /* atomic to read: commits of this process that changed something */
 	uint32_t committing;            /* commits of this process under way */
 	uint64_t own_run;               /* all versions above `highest` up to this one are of this process's own */
 	uint32_t own_count;
@@ -128,7 +129,7 @@ struct pt_meta_cached *pt_meta_cache_find(struct pt_meta_cache *c, const struct 
 	struct pt_meta_cached *e = NULL;
 
 	pthread_mutex_lock(&c->lock);
-	if (same(&c->mark, mark))
+	if (!mark || same(&c->mark, mark))
 		e = find_locked(c, hash, scan, key, key_len);
 	if (e && e->epoch != c->epoch) {
 		drop_locked(c, e);
@@ -315,7 +316,7 @@ void pt_meta_cache_begin(struct pt_meta_cache *c)
 	pthread_mutex_unlock(&c->lock);
 }
 
-void pt_meta_cache_committed(struct pt_meta_cache *c, const struct pt_meta_op *ops, size_t count, uint64_t version)
+bool pt_meta_cache_committed(struct pt_meta_cache *c, const struct pt_meta_op *ops, size_t count, uint64_t version)
 {
 	bool changes = false;
 	size_t i;
@@ -323,13 +324,15 @@ void pt_meta_cache_committed(struct pt_meta_cache *c, const struct pt_meta_op *o
 	for (i = 0; i < count && !changes; i++)
 		changes = ops[i].kind != PT_META_COMPARE;
 	if (!changes)
-		return;                 /* the version is whoever's was last */
+		return false;           /* the version is whoever's was last */
 	pthread_mutex_lock(&c->lock);
+	__atomic_add_fetch(&c->forgets, 1, __ATOMIC_RELEASE);
 	forget_ops_locked(c, ops, count);
 	if (c->own_count < OWN_MAX)
 		c->own[c->own_count++] = version;
 	own_gather_locked(c);
 	pthread_mutex_unlock(&c->lock);
+	return true;
 }
 
 void pt_meta_cache_end(struct pt_meta_cache *c)
@@ -347,9 +350,8 @@ static void highest_locked(struct pt_meta_cache *c, uint64_t highest)
 	own_gather_locked(c);
 }
 
-void pt_meta_cache_advance(struct pt_meta_cache *c, const struct pt_meta_mark *mark, uint64_t highest, bool committing)
+static void advance_locked(struct pt_meta_cache *c, const struct pt_meta_mark *mark, uint64_t highest, bool committing)
 {
-	pthread_mutex_lock(&c->lock);
 	if (!same(&c->mark, mark) && c->highest && c->highest <= highest && highest <= c->own_run) {
 		c->mark = *mark;
 		highest_locked(c, highest);
@@ -358,7 +360,69 @@ void pt_meta_cache_advance(struct pt_meta_cache *c, const struct pt_meta_mark *m
 		highest_locked(c, highest);
 	}
 	/* Else others of our own may be done in the index and not have said so yet: the last of them decides. */
+}
+
+void pt_meta_cache_advance(struct pt_meta_cache *c, const struct pt_meta_mark *mark, uint64_t highest, bool committing)
+{
+	pthread_mutex_lock(&c->lock);
+	advance_locked(c, mark, highest, committing);
 	pthread_mutex_unlock(&c->lock);
+}
+
+uint64_t pt_meta_cache_forgets(const struct pt_meta_cache *c)
+{
+	return __atomic_load_n(&c->forgets, __ATOMIC_ACQUIRE);
+}
+
+bool pt_meta_cache_holds(struct pt_meta_cache *c, bool scan, const void *key, size_t key_len)
+{
+	uint64_t hash = hash_of(scan, key, key_len);
+	struct pt_meta_cached *e;
+	bool holds;
+
+	pthread_mutex_lock(&c->lock);
+	e = find_locked(c, hash, scan, key, key_len);
+	holds = e && e->epoch == c->epoch;
+	pthread_mutex_unlock(&c->lock);
+	return holds;
+}
+
+/* Versions that another run of the daemon gave mean nothing to this one, which may have got the index back as it was before; of one run the later mark counts. */
+static void told_locked(struct pt_meta_cache *c, const struct pt_meta_mark *mark, bool committing)
+{
+	if (memcmp(c->mark.word, mark->word, 2 * sizeof(mark->word[0])) != 0) {
+		c->highest = c->own_run = 0;
+		c->own_count = 0;
+	} else if (mark->word[2] < c->mark.word[2]) {
+		return;
+	}
+	advance_locked(c, mark, mark->word[2], committing);
+}
+
+void pt_meta_cache_told(struct pt_meta_cache *c, const struct pt_meta_mark *mark, bool committing)
+{
+	pthread_mutex_lock(&c->lock);
+	told_locked(c, mark, committing);
+	pthread_mutex_unlock(&c->lock);
+}
+
+void pt_meta_cache_keep_told(struct pt_meta_cache *c, const struct pt_meta_mark *mark, uint64_t forgets, bool scan, const void *key, size_t key_len,
+			     const void *value, size_t value_len, uint64_t version)
+{
+	struct pt_meta_cached *e = entry_make(scan, key, key_len, value, value_len, version);
+	bool kept;
+
+	if (!e)
+		return;
+	pthread_mutex_lock(&c->lock);
+	told_locked(c, mark, false);
+	/* What a commit of our own has changed since it was asked for has been dropped already; a commit that is still under way will drop it. */
+	kept = same(&c->mark, mark) && c->forgets == forgets;
+	if (kept)
+		add_locked(c, mark, e);
+	pthread_mutex_unlock(&c->lock);
+	if (!kept)
+		pt_meta_cached_unref(e);
 }
 
 void pt_meta_rows_add(struct pt_buf *rows, const void *key, size_t key_len, const void *value, size_t value_len, uint64_t version)

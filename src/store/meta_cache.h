@@ -35,7 +35,7 @@ static inline const uint8_t *pt_meta_cached_value(const struct pt_meta_cached *c
 	return c->bytes + c->key_len;
 }
 
-/* Found (a reference), or NULL. scan: the key is the prefix of a scan without a limit. */
+/* Found (a reference), or NULL. mark NULL: at whatever mark the cache is. scan: the key is the prefix of a scan without a limit. */
 struct pt_meta_cached *pt_meta_cache_find(struct pt_meta_cache *cache, const struct pt_meta_mark *mark, bool scan, const void *key, size_t key_len);
 void pt_meta_cached_unref(struct pt_meta_cached *c);
 /* Keeps what was read while the mark was the same before and after. Prefixes are shorter than PT_META_CACHE_PREFIX. Without memory nothing is kept. */
@@ -51,8 +51,20 @@ uint64_t pt_meta_cache_highest(struct pt_meta_cache *cache, const struct pt_meta
 void pt_meta_cache_advance(struct pt_meta_cache *cache, const struct pt_meta_mark *mark, uint64_t highest, bool committing);
 /* Around a commit of this process: begin; when it has worked, what it changes is dropped (version: that it got); end, whether it worked or not. */
 void pt_meta_cache_begin(struct pt_meta_cache *cache);
-void pt_meta_cache_committed(struct pt_meta_cache *cache, const struct pt_meta_op *ops, size_t count, uint64_t version);
+/* Whether it changed something. */
+bool pt_meta_cache_committed(struct pt_meta_cache *cache, const struct pt_meta_op *ops, size_t count, uint64_t version);
 void pt_meta_cache_end(struct pt_meta_cache *cache);
+
+/* Of an index that is away (meta_away.h), whose marks come with answers (struct pt_meta_at), maybe late and in any order. */
+/* How often commits of this process have changed something. */
+uint64_t pt_meta_cache_forgets(const struct pt_meta_cache *cache);
+/* Whether there is something, if the mark still is what it was. */
+bool pt_meta_cache_holds(struct pt_meta_cache *cache, bool scan, const void *key, size_t key_len);
+/* As pt_meta_cache_advance. */
+void pt_meta_cache_told(struct pt_meta_cache *cache, const struct pt_meta_mark *mark, bool committing);
+/* As pt_meta_cache_keep, of what was asked for after so many forgets. */
+void pt_meta_cache_keep_told(struct pt_meta_cache *cache, const struct pt_meta_mark *mark, uint64_t forgets, bool scan, const void *key, size_t key_len,
+			     const void *value, size_t value_len, uint64_t version);
 
 /* Packing rows of a scan, and playing them. */
 void pt_meta_rows_add(struct pt_buf *rows, const void *key, size_t key_len, const void *value, size_t value_len, uint64_t version);

@@ -17,6 +17,18 @@ int pt_remote_reply_bad(void)
 	return pt_fail(EIO, "the daemon's answer does not fit the question; use the same release of ptio on both sides");
 }
 
+void pt_remote_mark(struct pt_remote_op *op, const Ptio__Wire__Reply *p)
+{
+	if (!op->at)
+		return;
+	*op->at = (struct pt_meta_at){ .marked = p->mark != NULL };
+	if (!p->mark)
+		return;
+	/* By meta.h: who tells it, and the version. */
+	memcpy(op->at->mark.word, p->mark->instance.data, PT_WIRE_INSTANCE);
+	op->at->mark.word[2] = p->mark->version;
+}
+
 struct pt_remote_op *pt_remote_op_get(struct pt_remote *r, struct pt_done *done)
 {
 	struct pt_remote_op *op;
@@ -39,6 +51,7 @@ struct pt_remote_op *pt_remote_op_get(struct pt_remote *r, struct pt_done *done)
 	op->call.frame = frame;
 	op->remote = r;
 	op->done = done;
+	op->at = done ? done->at : NULL;
 	op->lead = op;
 	op->left = 1;
 	return op;

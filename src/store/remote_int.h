@@ -40,6 +40,7 @@ struct pt_remote_op {
 	struct pt_remote *remote;
 	struct pt_remote_op *next_free;
 	struct pt_done *done;           /* NULL: nobody waits */
+	struct pt_meta_at *at;          /* of done */
 	/* Before done, on the thread that ends the call; may change rc. NULL: nothing. */
 	int (*end)(struct pt_remote_op *op, int rc);
 	/* An operation of several requests ends with its last one. lead: the first; left, rc and sentence are the lead's, under the remote's lock. */
@@ -71,6 +72,8 @@ void pt_remote_fail(struct pt_remote_op *op, int rc);
 struct pt_remote_op *pt_remote_op_wait(struct pt_remote *r, struct pt_wait *w);
 void pt_remote_unref(struct pt_remote *r);                      /* one engine less */
 int pt_remote_reply_bad(void);
+/* The mark that an answer tells, to whoever wants it. */
+void pt_remote_mark(struct pt_remote_op *op, const Ptio__Wire__Reply *p);
 
 /* remote_pin.c */
 void pt_remote_pin(void *h, const struct pt_blob_ref *refs, size_t count, struct pt_done *done);

@@ -31,6 +31,7 @@ static int get_reply(struct pt_net_call *call, const Ptio__Wire__Reply *p)
 
 	if (p->result_case != PTIO__WIRE__REPLY__RESULT_RECORDS || p->records->n_value != 1)
 		return pt_remote_reply_bad();
+	pt_remote_mark(op, p);
 	*(uint64_t *)op->ret_b = p->records->version[0];
 	if (!value || !p->records->version[0])
 		return 0;
@@ -70,6 +71,7 @@ static int scan_reply(struct pt_net_call *call, const Ptio__Wire__Reply *p)
 
 	if (p->result_case != PTIO__WIRE__REPLY__RESULT_RECORDS || r->n_key != r->n_value)
 		return pt_remote_reply_bad();
+	pt_remote_mark((struct pt_remote_op *)call, p);
 	for (size_t i = 0; i < r->n_key; i++) {
 		pt_buf_append_le64(all, r->version[i]);
 		pt_buf_append_lenstr(all, r->key[i].data, (uint32_t)r->key[i].len);
@@ -115,6 +117,7 @@ static void meta_scan(void *h, const struct pt_meta_key *start, const struct pt_
 		return;
 	}
 	op->ret_a = &all;
+	op->at = done->at;
 	op->call.flags = PT_NET_RETRY;
 	op->call.reply = scan_reply;
 	op->call.restart = scan_restart;
@@ -160,6 +163,7 @@ static void meta_look(void *h, const struct pt_meta_look *looks, size_t count, p
 		begins[i] = looks[i].begins;
 	}
 	op->ret_a = &all;
+	op->at = done->at;
 	op->call.flags = PT_NET_RETRY;
 	op->call.reply = scan_reply;
 	op->call.restart = scan_restart;
@@ -182,6 +186,7 @@ static int version_reply(struct pt_net_call *call, const Ptio__Wire__Reply *p)
 {
 	if (p->result_case != PTIO__WIRE__REPLY__RESULT_VERSION)
 		return pt_remote_reply_bad();
+	pt_remote_mark((struct pt_remote_op *)call, p);
 	*(uint64_t *)((struct pt_remote_op *)call)->ret_a = p->version;
 	return 0;
 }
@@ -293,7 +298,7 @@ static void meta_watch(void *h, uint64_t seen, int64_t timeout_ns, uint64_t *ret
 		pt_done_call(done, pt_fail_nomem());
 		return;
 	}
-	*w = (struct watch){ .remote = h, .slice = { watch_slice }, .done = done, .seen = seen, .ret_version = ret_version };
+	*w = (struct watch){ .remote = h, .slice = { .fn = watch_slice }, .done = done, .seen = seen, .ret_version = ret_version };
 	w->until_ns = pt_time_boot_ns();
 	if (__builtin_add_overflow(w->until_ns, timeout_ns, &w->until_ns))
 		w->until_ns = INT64_MAX;
@@ -337,6 +342,22 @@ static void meta_space(void *h, struct pt_meta_space *ret_space, struct pt_done 
 	send_nothing(h, PTIO__WIRE__REQUEST__OP_META_SPACE, ret_space, space_reply, done);
 }
 
+static int mark_reply(struct pt_net_call *call, const Ptio__Wire__Reply *p)
+{
+	pt_remote_mark((struct pt_remote_op *)call, p);
+	return 0;
+}
+
+static bool meta_marks(void *h)
+{
+	return ((struct pt_remote *)h)->session.marks;
+}
+
+static void meta_ask_mark(void *h, struct pt_done *done)
+{
+	send_nothing(h, PTIO__WIRE__REQUEST__OP_META_MARK, NULL, mark_reply, done);
+}
+
 static void meta_sync(void *h, struct pt_done *done)
 {
 	send_nothing(h, PTIO__WIRE__REQUEST__OP_META_SYNC, NULL, NULL, done);
@@ -352,7 +373,7 @@ static void meta_snapshot(void *h, const char *path, struct pt_done *done)
 	{ \
 		.size = sizeof(struct pt_meta_ops), .version = 1, .name = "remote", .durable = (is_durable), .close = remote_close, .get = meta_get, \
 		.scan = meta_scan, .commit = meta_commit, .watch = meta_watch, .space = meta_space, .sync = meta_sync, .snapshot = meta_snapshot, \
-		.look = meta_look, .looks_max = meta_looks_max, \
+		.look = meta_look, .looks_max = meta_looks_max, .marks = meta_marks, .ask_mark = meta_ask_mark, \
 	}
 
 const struct pt_meta_ops pt_remote_meta_ops[2] = { REMOTE_META_OPS(false), REMOTE_META_OPS(true) };

@@ -111,6 +111,12 @@ void pt_remote_unpin(void *h, const struct pt_blob_ref *refs, size_t count)
 	free(bytes);
 }
 
+static int pin_reply(struct pt_net_call *call, const Ptio__Wire__Reply *p)
+{
+	pt_remote_mark((struct pt_remote_op *)call, p);
+	return 0;
+}
+
 struct pin_wait {
 	struct pt_done done;            /* first */
 	struct pt_done *outer;
@@ -145,7 +151,7 @@ void pt_remote_pin(void *h, const struct pt_blob_ref *refs, size_t count, struct
 	int rc = 0;
 
 	if (w && bytes) {
-		*w = (struct pin_wait){ .done = { pin_ended }, .outer = done, .remote = r, .count = count };
+		*w = (struct pin_wait){ .done = { .fn = pin_ended, .at = done->at }, .outer = done, .remote = r, .count = count };
 		memcpy(w->refs, refs, count * sizeof(*refs));
 		lead = pt_remote_op_get(r, &w->done);
 	}
@@ -183,6 +189,7 @@ void pt_remote_pin(void *h, const struct pt_blob_ref *refs, size_t count, struct
 		send_blobs(op, PTIO__WIRE__REQUEST__OP_PIN, bytes + at * PT_WIRE_BLOB, PT_WIRE_BLOBS_MAX);
 	}
 	lead->call.flags = PT_NET_RETRY;
+	lead->call.reply = pin_reply;
 	n = (count - 1) % PT_WIRE_BLOBS_MAX + 1;
 	if (rc == 0)
 		send_blobs(lead, PTIO__WIRE__REQUEST__OP_PIN, bytes + (count - n) * PT_WIRE_BLOB, n);

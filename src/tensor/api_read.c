@@ -30,29 +30,66 @@ int pt_api_node(struct ptio *p, const char *key, uint64_t *ret_node)
 	return 0;
 }
 
-int pt_api_view_open(struct ptio *p, const char *key, const struct pt_request *req, struct pt_view **ret_view)
+/* Reads ahead what there is of one key: a hint, and none when there is no handle or key. */
+static struct pt_repo_ahead *ahead_of(struct ptio *p, const char *key)
+{
+	struct pt_repo_ahead *ahead = NULL;
+
+	if (p && key && pt_repo_ahead_begin(p->repo, &key, 1, &ahead) < 0)
+		pt_fail_clear();        /* what goes wrong is told by who looks */
+	return ahead;
+}
+
+static int find(struct ptio *p, const char *key, const struct pt_request *req, uint64_t *ret_node, struct pt_view **ret_view)
+{
+	struct pt_repo_ahead *ahead = ahead_of(p, key);
+	int rc = pt_api_node(p, key, ret_node);
+
+	if (!rc) {
+		rc = pt_view_resolve(p->repo, *ret_node, req, ret_view);
+		if (rc < 0)
+			rc = pt_fail_context(rc, "'%.200s'", key);
+	}
+	pt_repo_ahead_end(ahead);
+	return rc;
+}
+
+static int view_open(struct ptio *p, const char *key, const struct pt_request *req, struct pt_view **ret_view)
 {
 	struct pt_view *v;
 	uint64_t node;
 	int rc, tries;
 
-	rc = pt_api_node(p, key, &node);
+	rc = find(p, key, req, &node, &v);
 	if (rc)
 		return rc;
 	for (tries = 0; tries < PIN_RACES; tries++) {
-		rc = pt_view_resolve(p->repo, node, req, &v);
-		if (rc < 0)
-			return pt_fail_context(rc, "'%.200s'", key);
 		rc = pt_view_pin(v);
 		if (!rc) {
 			*ret_view = v;
 			return 0;
 		}
 		pt_view_unref(v);
-		if (rc != -ESTALE)
+		if (rc == -ESTALE)
+			rc = pt_view_resolve(p->repo, node, req, &v);
+		if (rc < 0)
 			return pt_fail_context(rc, "'%.200s'", key);
 	}
+	pt_view_unref(v);
 	return pt_fail(EAGAIN, "'%.200s' is replaced faster than it can be read", key);
+}
+
+int pt_api_view_open(struct ptio *p, const char *key, const struct pt_request *req, struct pt_view **ret_view)
+{
+	struct pt_meta *meta = p ? &pt_repo_store(p->repo)->meta : NULL;
+	int rc;
+
+	if (meta)
+		pt_meta_moment_begin(meta);
+	rc = view_open(p, key, req, ret_view);
+	if (meta)
+		pt_meta_moment_end(meta);
+	return rc;
 }
 
 void pt_api_view_close(struct pt_view *v)
@@ -73,8 +110,15 @@ static void tensor_out(const struct pt_view_info *info, struct ptio_tensor *ret_
 /* Pinned. resolved: the view as it was a moment ago, which this takes over, or NULL. */
 static int open_view(struct ptio *p, const char *key, const struct pt_request *req, struct pt_view *resolved, struct pt_view **ret_view)
 {
-	int rc = resolved ? pt_view_pin(resolved) : -ESTALE;
+	struct pt_meta *meta;
+	int rc = -ESTALE;
 
+	if (resolved) {
+		meta = &pt_repo_store(p->repo)->meta;
+		pt_meta_moment_begin(meta);     /* the one that the pin tells: whether it came in time is seen by it */
+		rc = pt_view_pin(resolved);
+		pt_meta_moment_end(meta);
+	}
 	if (!rc) {
 		*ret_view = resolved;
 		return 0;
@@ -263,9 +307,7 @@ int ptio_describe(struct ptio *p, const char *key, const struct ptio_read_target
 
 	rc = pt_api_request_read(target, &req);
 	if (!rc)
-		rc = pt_api_node(p, key, &node);
-	if (!rc)
-		rc = pt_view_resolve(p->repo, node, &req, &v);
+		rc = find(p, key, &req, &node, &v);
 	if (rc < 0)
 		return rc;
 	info = pt_view_info(v);
@@ -328,9 +370,7 @@ int ptio_object_size(struct ptio *p, const char *key, const struct ptio_read_tar
 
 	rc = pt_api_request_read(target, &req);
 	if (!rc)
-		rc = pt_api_node(p, key, &node);
-	if (!rc)
-		rc = pt_view_resolve(p->repo, node, &req, &v);
+		rc = find(p, key, &req, &node, &v);
 	if (rc < 0)
 		return rc;
 	rc = pt_vfile_create(v, PT_FORMAT_OBJ, "", &f);
@@ -346,6 +386,7 @@ int ptio_describe_json(struct ptio *p, const char *key, char **ret_json)
 {
 	struct pt_buf json = PT_BUF_INIT;
 	bool revision = false, pending = false;
+	struct pt_repo_ahead *ahead = ahead_of(p, key);
 	uint64_t node;
 	int rc;
 
@@ -356,6 +397,7 @@ int ptio_describe_json(struct ptio *p, const char *key, char **ret_json)
 		rc = pt_fail(ENOENT, "'%.200s' is no tensor", key);
 	if (!rc)
 		rc = pt_tensor_info_json(p->repo, node, NULL, &json);
+	pt_repo_ahead_end(ahead);
 	if (!rc) {
 		pt_buf_append_u8(&json, 0);
 		if (pt_buf_failed(&json))

@@ -4,7 +4,8 @@ net_tests = \
 	tests/unit/test_net_faults \
 	tests/unit/test_net_peers \
 	tests/unit/test_net_wire \
-	tests/unit/test_rdma_plan
+	tests/unit/test_rdma_plan \
+	tests/unit/test_store_away
 check_PROGRAMS += $(net_tests)
 TESTS += $(net_tests)
 net_support = tests/unit/store_support.c tests/unit/store_support.h tests/unit/daemon.c tests/unit/daemon.h tests/unit/rng.h
@@ -28,3 +29,7 @@ tests_unit_test_net_wire_LDADD = $(UNIT_LIBS)
 tests_unit_test_rdma_plan_SOURCES = tests/unit/test_rdma_plan.c $(net_support)
 tests_unit_test_rdma_plan_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_rdma_plan_LDADD = $(UNIT_LIBS)
+
+tests_unit_test_store_away_SOURCES = tests/unit/test_store_away.c $(net_support)
+tests_unit_test_store_away_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_store_away_LDADD = $(UNIT_LIBS)

@@ -1,0 +1,152 @@
+/* store/meta_away.c - see meta_away.h. What a thread knows of its moment is the thread's own. */
+#include "store/meta_away.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "store/data.h"
+#include "store/meta_cache.h"
+
+static __thread struct {
+	struct pt_meta *m;              /* NULL: in none */
+	uint32_t depth;
+	bool known;                     /* mark */
+	bool in_vain;                   /* it was asked for, and nobody could tell */
+	struct pt_meta_mark mark;
+	uint64_t forgets;               /* by then: what this process has committed since is not in it */
+} now;
+
+void pt_meta_moment_begin(struct pt_meta *m)
+{
+	if (!pt_meta_is_away(m) || (now.depth && now.m != m))
+		return;
+	now.m = m;
+	if (now.depth++ == 0)
+		now.known = now.in_vain = false;
+}
+
+void pt_meta_moment_end(struct pt_meta *m)
+{
+	if (now.m == m && now.depth && --now.depth == 0)
+		now.m = NULL;
+}
+
+static bool is_in_moment(const struct pt_meta *m)
+{
+	return now.depth && now.m == m;
+}
+
+static void set_moment(struct pt_meta *m, const struct pt_meta_asking *asking)
+{
+	if (!is_in_moment(m))
+		return;
+	now.known = asking->at.marked;
+	now.in_vain = false;
+	now.mark = asking->at.mark;
+	now.forgets = asking->forgets;
+}
+
+void pt_meta_moment_renew(struct pt_meta *m)
+{
+	if (is_in_moment(m))
+		now.known = now.in_vain = false;
+}
+
+void pt_meta_away_ask(struct pt_meta *m, struct pt_meta_asking *asking)
+{
+	memset(asking, 0, sizeof(*asking));
+	if (pt_meta_is_away(m))
+		asking->forgets = pt_meta_cache_forgets(m->cache);
+}
+
+void pt_meta_away_answered(struct pt_meta *m, const struct pt_meta_asking *asking)
+{
+	if (!pt_meta_is_away(m))
+		return;
+	set_moment(m, asking);
+	if (asking->at.marked)
+		pt_meta_cache_told(m->cache, &asking->at.mark, false);
+}
+
+static bool ask_mark(struct pt_meta *m, struct pt_meta_mark *ret_mark)
+{
+	struct pt_meta_asking asking;
+	struct pt_wait w;
+	int rc;
+
+	pt_meta_away_ask(m, &asking);
+	__atomic_add_fetch(&m->counters.queries, 1, __ATOMIC_RELAXED);
+	pt_wait_init(&w);
+	w.done.at = &asking.at;
+	m->ops->ask_mark(m->h, &w.done);
+	rc = pt_wait_finish(&w);
+	if (rc < 0) {
+		pt_fail_clear();        /* whoever asks for more is told */
+		asking.at.marked = false;
+	}
+	pt_meta_away_answered(m, &asking);
+	if (is_in_moment(m))
+		now.in_vain = !asking.at.marked;
+	if (asking.at.marked)
+		*ret_mark = asking.at.mark;
+	return asking.at.marked;
+}
+
+bool pt_meta_away_mark(struct pt_meta *m, struct pt_meta_mark *ret_mark)
+{
+	if (is_in_moment(m) && now.known && now.forgets == pt_meta_cache_forgets(m->cache)) {
+		*ret_mark = now.mark;
+		return true;
+	}
+	return !(is_in_moment(m) && now.in_vain) && ask_mark(m, ret_mark);
+}
+
+bool pt_meta_away_mark_for(struct pt_meta *m, bool scan, const struct pt_meta_key *key, struct pt_meta_mark *ret_mark)
+{
+	return is_in_moment(m) && pt_meta_cache_holds(m->cache, scan, key->data, key->len) && pt_meta_away_mark(m, ret_mark);
+}
+
+bool pt_meta_away_has(struct pt_meta *m, const struct pt_meta_look *look)
+{
+	struct pt_meta_cached *e = NULL;
+	struct pt_meta_mark mark;
+
+	if (pt_meta_is_away(m) && pt_meta_away_mark_for(m, look->begins, &look->key, &mark))
+		e = pt_meta_cache_find(m->cache, &mark, look->begins, look->key.data, look->key.len);
+	pt_meta_cached_unref(e);
+	return e;
+}
+
+void pt_meta_away_keep(struct pt_meta *m, const struct pt_meta_asking *asking, bool scan, const struct pt_meta_key *key, const void *value, size_t value_len,
+		       uint64_t version)
+{
+	if (pt_meta_is_away(m) && asking->at.marked)
+		pt_meta_cache_keep_told(m->cache, &asking->at.mark, asking->forgets, scan, key->data, key->len, value, value_len, version);
+}
+
+void pt_meta_away_committed(struct pt_meta *m, const struct pt_meta_asking *asking, const struct pt_meta_op *ops, size_t count, uint64_t version)
+{
+	struct pt_meta_asking after = *asking;
+
+	pt_meta_moment_renew(m);
+	if (!ops)
+		return;
+	if (pt_meta_cache_committed(m->cache, ops, count, version))
+		after.forgets++;        /* another commit between makes it more */
+	if (!after.at.marked)
+		return;
+	set_moment(m, &after);
+	pt_meta_cache_told(m->cache, &after.at.mark, true);
+}
+
+int pt_meta_pin(struct pt_meta *m, struct pt_data *d, const struct pt_blob_ref *refs, size_t count)
+{
+	struct pt_meta_asking asking;
+	int rc;
+
+	pt_meta_away_ask(m, &asking);
+	rc = pt_data_pin_at(d, refs, count, &asking.at);
+	if (count)
+		pt_meta_away_answered(m, &asking);
+	return rc;
+}
