@@ -91,7 +91,7 @@ def wait_until_it_waits(child):
         time.sleep(0.01)
 
 
-@pytest.mark.parametrize("serve", ("auto", "stream"))
+@pytest.mark.parametrize("serve", ("auto,open_wait=0", "stream"))
 def test_a_daemon_killed_during_a_page_fault_ends_only_who_faulted(mounts, daemon, scratch, serve):
     here, there, local = mounts("here", daemon.uri, options(daemon)), mounts("there", daemon.uri, options(daemon) + f",serve={serve}"), mounts("local")
     clients.write_torch(BIG, here.key("w") / "full", scratch)
