@@ -121,15 +121,19 @@ void pt_buf_append_lenstr(struct pt_buf *b, const void *s, uint32_t len)
 
 void pt_buf_printf(struct pt_buf *b, const char *fmt, ...)
 {
+	size_t room = b->failed ? 0 : b->cap - b->len;
 	va_list args, again;
 	uint8_t *to;
 	int len;
 
 	va_start(args, fmt);
 	va_copy(again, args);
-	len = vsnprintf(NULL, 0, fmt, args);
+	/* Mostly there is room. */
+	len = vsnprintf(room ? (char *)b->data + b->len : NULL, room, fmt, args);
 	if (len < 0) {
 		b->failed = true;
+	} else if ((size_t)len < room) {
+		b->len += (size_t)len;
 	} else {
 		to = buf_extend(b, (size_t)len + 1);
 		if (to) {

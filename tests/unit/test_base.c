@@ -39,6 +39,24 @@ START_TEST(the_process_id_is_the_childs_own_after_fork)
 }
 END_TEST
 
+START_TEST(what_is_printed_into_a_buffer_is_all_there_whether_there_was_room_or_not)
+{
+	for (int width = 0; width < 200; width++) {
+		struct pt_buf b = PT_BUF_INIT;
+		char want[512];
+		int len = 0;
+
+		for (int i = 0; i < 2; i++) {
+			len += snprintf(want + len, sizeof(want) - (size_t)len, "%*d", width, i);
+			pt_buf_printf(&b, "%*d", width, i);
+			ck_assert_uint_eq(b.len, (size_t)len);
+			ck_assert_int_eq(memcmp(b.data, want, b.len), 0);
+		}
+		pt_buf_done(&b);
+	}
+}
+END_TEST
+
 START_TEST(sizes_that_do_not_fit_are_refused)
 {
 	uint64_t r = 7;
@@ -410,6 +428,7 @@ int main(void)
 	int failed;
 
 	tcase_add_test(tcase, the_process_id_is_the_childs_own_after_fork);
+	tcase_add_test(tcase, what_is_printed_into_a_buffer_is_all_there_whether_there_was_room_or_not);
 	tcase_add_test(tcase, sizes_that_do_not_fit_are_refused);
 	tcase_add_test(tcase, the_countdown_fails_the_chosen_allocation_and_all_after_it);
 	tcase_add_test(tcase, what_a_buffer_takes_a_reader_gives_back);
