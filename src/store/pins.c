@@ -1,13 +1,20 @@
-/* store/pins.c - see pins.h. */
+/* store/pins.c - see pins.h.
+ *
+ * On tmpfs slots are written through a map of the file, so that opening and closing a tensor there costs no system call for its pin. What is mapped has its space: it is
+ * allocated first, and then no store into it can fail. On a disk one can, where the filesystem has been shut down after an error, and would be a signal; so there, and where
+ * there is no space for more, slots are written with pwrite(). Whoever queries reads the file, which is the same memory. */
 #include "store/pins.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -15,6 +22,9 @@
 #include "base/io.h"
 #include "store/refmap.h"
 #include "store/token.h"
+
+#define MAP_BYTES ((uint64_t)32 << 20)  /* of addresses: a million pins */
+#define MAP_STEP 4096                   /* a page: what is allocated at a time */
 
 struct pin {
 	struct pt_refmap_node node;             /* first */
@@ -31,6 +41,8 @@ struct pt_pins {
 	uint64_t *free_slots;                   /* room for `slots` of them */
 	size_t free_count;
 	size_t free_cap;
+	uint8_t *shown;                         /* MAP_BYTES of the file, of which the first `mapped` exist; NULL: none do, or ever will */
+	uint64_t mapped;
 };
 
 int pt_pins_create(int dirfd, struct pt_pins **ret_pins)
@@ -61,20 +73,57 @@ void pt_pins_free(struct pt_pins *p)
 		free(n);
 	}
 	pt_refmap_done(&p->map);
+	if (p->shown)
+		munmap(p->shown, MAP_BYTES);
 	pt_token_remove(p->dirfd, false, &p->token);
 	pthread_mutex_destroy(&p->lock);
 	free(p->free_slots);
 	free(p);
 }
 
+/* Best effort, when the file has been made. */
+static void map_locked(struct pt_pins *p)
+{
+	struct statfs fs;
+	void *map;
+
+	if (fstatfs(p->token.fd, &fs) < 0 || fs.f_type != TMPFS_MAGIC)
+		return;
+	map = mmap(NULL, MAP_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, p->token.fd, 0);
+	if (map != MAP_FAILED)
+		p->shown = map;
+}
+
+/* The slot in memory, or NULL. */
+static uint8_t *slot_map(struct pt_pins *p, uint64_t slot)
+{
+	uint64_t end = (slot + 1) * PT_PINS_SLOT;
+
+	if (!p->shown || end > MAP_BYTES || end > p->mapped + MAP_STEP)
+		return NULL;
+	if (end > p->mapped) {
+		if (fallocate(p->token.fd, 0, 0, (off_t)(p->mapped + MAP_STEP)) < 0)
+			return NULL;
+		p->mapped += MAP_STEP;
+	}
+	return p->shown + slot * PT_PINS_SLOT;
+}
+
 static int write_slot(struct pt_pins *p, uint64_t slot, const struct pt_blob_ref *ref)
 {
+	uint8_t *mapped = slot_map(p, slot);
 	uint8_t b[PT_PINS_SLOT] = { 0 };
 	int rc;
 
 	if (ref) {
 		memcpy(b, ref->id.b, sizeof(ref->id.b));
 		b[sizeof(ref->id.b)] = (uint8_t)ref->kind;
+	}
+	if (mapped) {
+		memcpy(mapped, b, sizeof(b));
+		/* What the caller looks at next, to see whether the revision is still current, it must not have looked at before the pin was visible. */
+		__atomic_thread_fence(__ATOMIC_SEQ_CST);
+		return 0;
 	}
 	rc = pt_io_pwrite(p->token.fd, b, sizeof(b), slot * PT_PINS_SLOT);
 	if (rc < 0)
@@ -116,6 +165,7 @@ static int add_locked(struct pt_pins *p, const struct pt_blob_ref *ref)
 		if (rc < 0)
 			return pt_fail(-rc, "cannot make a file below pins/ of the store: %s; reading needs it, so that nobody deletes what is read",
 				       strerror(-rc));
+		map_locked(p);
 	}
 	pin = pt_calloc(1, sizeof(*pin));
 	if (!pin)

@@ -2,10 +2,12 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "unit/rng.h"
@@ -375,6 +377,71 @@ START_TEST(strange_files_are_left_alone)
 }
 END_TEST
 
+/* Calls of write(2) and its like by this process; -1: the kernel does not count them. */
+static long writes_so_far(void)
+{
+	FILE *f = fopen("/proc/self/io", "re");
+	char line[128];
+	long n = -1;
+
+	while (f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "syscw: %ld", &n) == 1)
+			break;
+	if (f)
+		fclose(f);
+	return n;
+}
+
+/* By another process, so to say: what it finds is in the file. */
+static bool pinned_for_others(struct pt_data *others, const struct pt_blob_ref *ref)
+{
+	bool pinned;
+
+	MUST_WORK(pt_data_pinned(others, ref, 1, &pinned));
+	return pinned;
+}
+
+/* More than a page of pins, held and let go in any order, seen by others at each moment; on tmpfs without a system call. */
+START_TEST(pins_show_to_others_as_soon_as_they_are_made)
+{
+	struct rng r = { rng_seed(31) };
+	struct pt_blob_ref ref[600];
+	bool held[600] = { false };
+	struct pt_data others;
+	struct statfs fs;
+	long before;
+	size_t at;
+
+	MUST_WORK(pt_data_file_open(dir, &data));
+	MUST_WORK(pt_data_file_open(dir, &others));
+	for (at = 0; at < 600; at++)
+		ref[at] = blob_new(at % 2 ? PT_BLOB_PLAIN : PT_BLOB_TENSOR);
+	for (int i = 0; i < 4000; i++) {
+		at = rng_below(&r, 600);
+		if (held[at])
+			pt_data_unpin(&data, &ref[at], 1);
+		else
+			MUST_WORK(pt_data_pin(&data, &ref[at], 1));
+		held[at] = !held[at];
+		MUST(i % 16 || pinned_for_others(&others, &ref[at]) == held[at]);
+	}
+	for (at = 0; at < 600; at++)
+		MUST(pinned_for_others(&others, &ref[at]) == held[at]);
+	before = writes_so_far();
+	for (at = 0; at < 600; at++)
+		if (held[at])
+			pt_data_unpin(&data, &ref[at], 1);
+	MUST(statfs(dir, &fs) == 0);
+	if (fs.f_type == TMPFS_MAGIC && before >= 0)
+		ck_assert_int_eq(writes_so_far(), before);
+	for (at = 0; at < 600; at++)
+		MUST(!pinned_for_others(&others, &ref[at]));
+	pt_data_close(&data);
+	pt_data_close(&others);
+	ck_assert_int_eq(entries("pins"), 0);
+}
+END_TEST
+
 START_TEST(a_forked_child_is_refused)
 {
 	struct pt_blob_ref ref = blob_new(PT_BLOB_TENSOR);
@@ -408,6 +475,7 @@ int main(void)
 	tcase_add_test(tcase, an_object_cut_short_is_refused);
 	tcase_add_test(tcase, zeros_take_no_space);
 	tcase_add_test(tcase, strange_files_are_left_alone);
+	tcase_add_test(tcase, pins_show_to_others_as_soon_as_they_are_made);
 	tcase_add_test(tcase, a_forked_child_is_refused);
 	return run_suite("store: objects", &tcase, 1);
 }
