@@ -7,6 +7,7 @@
 #include "config.h"
 
 #include "fs.h"
+#include "cached_int.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,13 +17,10 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/io.h"
 #include "base/log.h"
 
 #define WORKERS_MAX 8
 #define BUFFERS 50                      /* of 1 MiB, for read-ahead of all open files together: 60 MiB with what lies between them */
-#define WAITING_MAX 8                   /* threads that wait for fillings; the others of the session have reads to answer */
-#define WAIT_STEP_NS (INT64_C(5) * 1000000)     /* how often one that waits looks whether it still should */
 
 /* ---- what all kinds of readers' inodes can do ---- */
 
@@ -48,7 +46,7 @@ void pt_fs_reader_unpin(struct pt_fs *fs, struct pt_fs_inode *i)
 		pt_fs_sealed_unpin(fs, i);
 }
 
-static int64_t reader_read(struct pt_fs *fs, struct pt_fs_inode *i, void *buf, uint64_t len, uint64_t off)
+int64_t pt_fs_reader_read(struct pt_fs *fs, struct pt_fs_inode *i, void *buf, uint64_t len, uint64_t off)
 {
 	switch (i->kind) {
 	case PT_FS_VIEW:
@@ -60,7 +58,7 @@ static int64_t reader_read(struct pt_fs *fs, struct pt_fs_inode *i, void *buf, u
 	}
 }
 
-static uint64_t reader_size(struct pt_fs_inode *i)
+uint64_t pt_fs_reader_size(struct pt_fs_inode *i)
 {
 	struct stat st = { 0 };
 
@@ -73,38 +71,68 @@ static uint64_t reader_size(struct pt_fs_inode *i)
 	return i->view.size;
 }
 
-/* Pinned: where the payload's chunks begin. */
-static uint64_t reader_align(const struct pt_fs_inode *i)
+uint64_t pt_fs_reader_align(const struct pt_fs_inode *i)
 {
 	return i->kind == PT_FS_VIEW ? pt_vfile_payload_off(i->view.file) % PT_BUFFER_BYTES : 0;
+}
+
+uint64_t pt_fs_reader_cut(struct pt_fs_inode *i, uint64_t off, uint64_t max)
+{
+	switch (i->kind) {
+	case PT_FS_VIEW:
+		return pt_vfile_cut(i->view.file, off, max);
+	case PT_FS_SEALED:
+		return pt_fs_sealed_cut(i, off, max);
+	default:
+		return pt_fs_many_read_end(i, off, max);
+	}
+}
+
+static enum pt_format view_format(const struct pt_fs *fs, const struct pt_fs_inode *i)
+{
+	enum pt_format format = PT_FORMAT_COUNT;
+	struct pt_request req;
+
+	if (pt_tree_view_parse(i->dir, i->name, &req, &format) < 0)
+		return PT_FORMAT_COUNT;
+	return format == PT_FORMAT_COUNT ? fs->options->bare : format;
+}
+
+bool pt_fs_reader_maps(const struct pt_fs *fs, const struct pt_fs_inode *i)
+{
+	const char *dot;
+
+	if (i->kind == PT_FS_SEALED)
+		return pt_fs_sealed_format(i) == PT_FORMAT_SAFETENSORS;
+	if (i->kind == PT_FS_MANY) {
+		dot = strrchr(i->name, '.');
+		return dot && strcmp(dot, ".safetensors") == 0;
+	}
+	return view_format(fs, i) == PT_FORMAT_SAFETENSORS;
 }
 
 /* Every spelling of one view shares its file; the stamp tells revision, box and axes. */
 static void key_of(const struct pt_fs *fs, const struct pt_fs_inode *i, struct pt_vcache_key *ret_key)
 {
-	enum pt_format format = PT_FORMAT_COUNT;
-	struct pt_request req;
-
 	memset(ret_key, 0, sizeof(*ret_key));
 	ret_key->word[0] = (uint64_t)i->kind;
 	ret_key->word[1] = i->node;
 	ret_key->word[2] = i->stamp;
 	if (i->kind == PT_FS_MANY)
 		ret_key->word[3] = pt_fs_ino(i->node, i->dir, i->name);
-	else if (i->kind == PT_FS_VIEW && pt_tree_view_parse(i->dir, i->name, &req, &format) == 0)
-		ret_key->word[3] = (uint64_t)(format == PT_FORMAT_COUNT ? fs->options->bare : format);
+	else if (i->kind == PT_FS_VIEW)
+		ret_key->word[3] = (uint64_t)view_format(fs, i);
 }
 
 static bool large(const struct pt_fs *fs, struct pt_fs_inode *i)
 {
-	return pt_fs_reader_is(i) && i->stamp != PT_FS_STAMP_NONE && reader_size(i) >= fs->options->cache_min &&
-	       reader_size(i);
+	return pt_fs_reader_is(i) && i->stamp != PT_FS_STAMP_NONE && pt_fs_reader_size(i) >= fs->options->cache_min &&
+	       pt_fs_reader_size(i);
 }
 
 /* ---- starting and ending ---- */
 
-/* Unregistered memory is only slower to read into. */
-static void memory_add(void *ctx, void *addr, uint64_t len)
+void pt_fs_memory_add(void *ctx, void *addr, uint64_t len)
 {
 	struct pt_fs *fs = ctx;
 
@@ -112,7 +140,7 @@ static void memory_add(void *ctx, void *addr, uint64_t len)
 		pt_fail_clear();
 }
 
-static void memory_remove(void *ctx, void *addr)
+void pt_fs_memory_remove(void *ctx, void *addr)
 {
 	struct pt_fs *fs = ctx;
 
@@ -127,7 +155,7 @@ int pt_fs_cached_start(struct pt_fs *fs)
 	rc = pt_workers_create(cpus < 2 ? 2 : cpus > WORKERS_MAX ? WORKERS_MAX : (uint32_t)cpus, &fs->workers);
 	if (rc == 0)
 		rc = pt_buffers_init(&fs->buffers, BUFFERS);
-	fs->buffers.watch = (struct pt_buffers_watch){ memory_add, memory_remove, fs };
+	fs->buffers.watch = (struct pt_buffers_watch){ pt_fs_memory_add, pt_fs_memory_remove, fs };
 	if (rc == 0)
 		rc = pt_vcache_create(fs->options->serve == PT_SERVE_STREAM ? 0 : fs->options->cache_size, fs->workers, &fs->cache);
 	return rc;
@@ -159,80 +187,6 @@ void pt_fs_cached_init(struct pt_fs *fs, struct fuse_conn_info *conn)
 #endif
 }
 
-/* Objects have chunks of their own, which are verified as wholes. */
-static uint64_t reader_cut(struct pt_fs_inode *i, uint64_t off, uint64_t max)
-{
-	switch (i->kind) {
-	case PT_FS_VIEW:
-		return pt_vfile_cut(i->view.file, off, max);
-	case PT_FS_SEALED:
-		return pt_fs_sealed_cut(i, off, max);
-	default:
-		return pt_fs_many_read_end(i, off, max);
-	}
-}
-
-/* ---- filling ---- */
-
-struct filling {
-	struct pt_fs *fs;
-	struct pt_fs_inode *inode;      /* a reference and a pin */
-};
-
-static int64_t filling_read(void *ctx, void *buf, uint64_t len, uint64_t off)
-{
-	struct filling *f = ctx;
-	int64_t n;
-
-	/* For this piece only: files come and go, and what is registered cannot be. */
-	memory_add(f->fs, buf, len);
-	n = reader_read(f->fs, f->inode, buf, len, off);
-	memory_remove(f->fs, buf);
-	return n;
-}
-
-static uint64_t filling_cut(void *ctx, uint64_t off, uint64_t max)
-{
-	struct filling *f = ctx;
-
-	return reader_cut(f->inode, off, max);
-}
-
-static void filling_release(void *ctx)
-{
-	struct filling *f = ctx;
-
-	pt_fs_reader_unpin(f->fs, f->inode);
-	pt_fs_inode_unref(f->fs, f->inode);
-	free(f);
-}
-
-/* i is pinned by the caller. NULL: no room. */
-static struct pt_vcache_file *fill(struct pt_fs *fs, struct pt_fs_inode *i, const struct pt_vcache_key *key, enum pt_vcache_want want)
-{
-	struct pt_vcache_source source = { .read = filling_read, .cut = filling_cut, .release = filling_release };
-	struct pt_vcache_file *file;
-	struct filling *f;
-	int rc;
-
-	f = pt_malloc(sizeof(*f));
-	if (!f)
-		return NULL;
-	if (pt_fs_reader_pin(fs, i) < 0) {
-		free(f);
-		pt_fail_clear();
-		return NULL;
-	}
-	f->fs = fs;
-	f->inode = pt_fs_inode_ref(fs, i);
-	source.ctx = f;
-	rc = pt_vcache_fill(fs->cache, key, reader_size(i), reader_align(i), want, &source, &file);
-	if (rc != 0)
-		filling_release(f);
-	pt_fail_clear();
-	return rc < 0 ? NULL : file;
-}
-
 /* ---- opening ---- */
 
 static int64_t ahead_read(void *ctx, void *buf, uint64_t len, uint64_t off)
@@ -240,14 +194,14 @@ static int64_t ahead_read(void *ctx, void *buf, uint64_t len, uint64_t off)
 	struct pt_fs_handle *h = ctx;
 	struct pt_fs_inode *i = h->inode->kind == PT_FS_WHOLE ? h->inode->origin : h->inode;
 
-	return reader_read(h->fs, i, buf, len, off);
+	return pt_fs_reader_read(h->fs, i, buf, len, off);
 }
 
 static uint64_t ahead_cut(void *ctx, uint64_t off, uint64_t max)
 {
 	struct pt_fs_handle *h = ctx;
 
-	return reader_cut(pt_fs_origin(h->inode), off, max);
+	return pt_fs_reader_cut(pt_fs_origin(h->inode), off, max);
 }
 
 /* Pinned, and not from memory: one pass by direct io with read-ahead, later ones through the kernel's cache. Who asked for O_DIRECT gets the read-ahead only: a file of direct io is
@@ -263,7 +217,7 @@ static void stream(struct pt_fs *fs, struct pt_fs_handle *h, struct pt_fs_inode 
 	else if (!asked || !large(fs, i))
 		return;
 	h->fs = fs;
-	if (pt_ahead_create(fs->workers, &fs->buffers, reader_size(i), reader_align(i), ahead_read, ahead_cut, h, &h->ahead) < 0)
+	if (pt_ahead_create(fs->workers, &fs->buffers, pt_fs_reader_size(i), pt_fs_reader_align(i), ahead_read, ahead_cut, h, &h->ahead) < 0)
 		pt_fail_clear();        /* slower */
 }
 
@@ -273,78 +227,6 @@ static void from_memory(struct pt_fs *fs, struct pt_fs_handle *h, struct pt_vcac
 	h->cached = file;
 	fi->direct_io = fs->direct_mmap && !(fi->flags & O_DIRECT);
 	fi->keep_cache = !fi->direct_io;
-}
-
-/* Loaders map these, and read most of them; others are as likely read once, from end to end. */
-static bool mapped_by_loaders(const struct pt_fs *fs, const struct pt_fs_inode *i)
-{
-	enum pt_format format = PT_FORMAT_COUNT;
-	struct pt_request req;
-	const char *dot;
-
-	if (i->kind == PT_FS_SEALED)
-		return pt_fs_sealed_format(i) == PT_FORMAT_SAFETENSORS;
-	if (i->kind == PT_FS_MANY) {
-		dot = strrchr(i->name, '.');
-		return dot && strcmp(dot, ".safetensors") == 0;
-	}
-	if (pt_tree_view_parse(i->dir, i->name, &req, &format) < 0)
-		return false;
-	return (format == PT_FORMAT_COUNT ? fs->options->bare : format) == PT_FORMAT_SAFETENSORS;
-}
-
-/* The file that an open of a large view is to be served from, held; NULL: it is streamed. */
-static struct pt_vcache_file *file_for(struct pt_fs *fs, struct pt_fs_inode *i, const struct pt_vcache_key *key, bool again, int flags)
-{
-	struct pt_vcache_file *file = pt_vcache_find(fs->cache, key, false);
-	int64_t wait_ns = fs->options->open_wait_ns;
-
-	if (file)
-		return file;
-	if (fs->options->serve == PT_SERVE_CACHE || (again && atomic_load(&fs->passthrough)))
-		return fill(fs, i, key, PT_VCACHE_KEEP);
-	if (again || !atomic_load(&fs->passthrough) || !wait_ns || flags & O_DIRECT)
-		return NULL;
-	/* What cannot be whole in time and may be read only once, in order, is better streamed: its bytes would take memory for nothing. */
-	if (!pt_vcache_soon(fs->cache, reader_size(i), wait_ns) && !mapped_by_loaders(fs, i))
-		return NULL;
-	return fill(fs, i, key, PT_VCACHE_TRY);
-}
-
-/* Waits for as long as it still looks as if the file will be whole in time. */
-static bool wait_in_time(fuse_req_t req, struct pt_fs *fs, struct pt_vcache_file *file, uint64_t size)
-{
-	int64_t budget = fs->options->open_wait_ns, begin = pt_time_boot_ns(), passed = 0;
-	uint64_t before = pt_vcache_file_filled(fs->cache, file), gained = 0;
-	int rc = 0;
-
-	if (!pt_vcache_soon(fs->cache, size - before, budget))
-		return false;
-	atomic_fetch_add(&fs->counters.open_waits, 1);
-	while (passed < budget && !fuse_req_interrupted(req) && !fuse_session_exited(fs->session)) {
-		rc = pt_vcache_file_wait(fs->cache, file, budget - passed < WAIT_STEP_NS ? budget - passed : WAIT_STEP_NS);
-		if (rc != 0)
-			return rc == 1;
-		passed = pt_time_boot_ns() - begin;
-		gained = pt_vcache_file_filled(fs->cache, file) - before;
-		/* Pieces that are under way count as one. */
-		if ((double)(gained + PT_VCACHE_PIECE) * (double)budget < (double)(size - before) * (double)passed)
-			break;
-	}
-	pt_vcache_file_slow(fs->cache, gained, passed);
-	return false;
-}
-
-static bool wait_whole(fuse_req_t req, struct pt_fs *fs, struct pt_vcache_file *file, uint64_t size)
-{
-	bool whole = pt_vcache_file_whole(file);
-
-	if (whole || !fs->options->open_wait_ns)
-		return whole;
-	if (atomic_fetch_add(&fs->waiting, 1) < WAITING_MAX)
-		whole = wait_in_time(req, fs, file, size);
-	atomic_fetch_sub(&fs->waiting, 1);
-	return whole;
 }
 
 int pt_fs_cached_open(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h, struct pt_fs_inode *i, struct fuse_file_info *fi)
@@ -365,9 +247,9 @@ int pt_fs_cached_open(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h, 
 		return 0;
 	}
 	key_of(fs, i, &key);
-	file = file_for(fs, i, &key, opens > 1, fi->flags);
+	file = pt_fs_fill_for(fs, i, &key, opens > 1, fi->flags);
 	/* Its whole node is to be opened; but the kernel looks again only once. */
-	if (file && atomic_load(&fs->passthrough) && !pt_fs_intent_retrying(fs, fuse_req_ctx(req)->pid) && wait_whole(req, fs, file, reader_size(i))) {
+	if (file && atomic_load(&fs->passthrough) && !pt_fs_intent_retrying(fs, fuse_req_ctx(req)->pid) && pt_fs_fill_wait(req, fs, file, pt_fs_reader_size(i))) {
 		pt_vcache_put(fs->cache, file);
 		pt_fs_reader_unpin(fs, i);
 		return -ESTALE;
@@ -489,7 +371,7 @@ bool pt_fs_cached_progress(struct pt_fs *fs, struct pt_fs_inode *i, uint64_t *re
 	if (!large(fs, i) || !pt_vcache_enabled(fs->cache))
 		return false;
 	key_of(fs, i, &key);
-	*ret_size = reader_size(i);
+	*ret_size = pt_fs_reader_size(i);
 	*ret_filled = pt_vcache_progress(fs->cache, &key);
 	return true;
 }
@@ -499,7 +381,7 @@ bool pt_fs_cached_progress(struct pt_fs *fs, struct pt_fs_inode *i, uint64_t *re
 bool pt_fs_cached_reply(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h, size_t size, uint64_t off)
 {
 	struct pt_fs_inode *i = h->inode->kind == PT_FS_WHOLE ? h->inode->origin : h->inode;
-	uint64_t total = reader_size(i);
+	uint64_t total = pt_fs_reader_size(i);
 	struct pt_ahead_lease lease;
 	const void *data;
 
@@ -523,7 +405,7 @@ bool pt_fs_cached_reply(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h
 
 int64_t pt_fs_cached_read(struct pt_fs *fs, struct pt_fs_inode *i, void *buf, uint64_t len, uint64_t off)
 {
-	return reader_read(fs, i->kind == PT_FS_WHOLE ? i->origin : i, buf, len, off);
+	return pt_fs_reader_read(fs, i->kind == PT_FS_WHOLE ? i->origin : i, buf, len, off);
 }
 
 int pt_fs_cached_text(struct pt_fs *fs, void (*metric)(struct pt_buf *out, const char *name, const char *type, const char *help, uint64_t value),

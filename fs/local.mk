@@ -4,6 +4,7 @@ fs_ptiofs_SOURCES = \
 	fs/alias.c \
 	fs/attr.c \
 	fs/cached.c \
+	fs/cached_int.h \
 	fs/caller.c \
 	fs/container.c \
 	fs/control.c \
@@ -13,6 +14,7 @@ fs_ptiofs_SOURCES = \
 	fs/file_int.h \
 	fs/file_read.c \
 	fs/fs.h \
+	fs/fill.c \
 	fs/gc.c \
 	fs/inode.c \
 	fs/intent.c \
