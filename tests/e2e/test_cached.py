@@ -290,6 +290,22 @@ def test_windows_end_with_the_chunks_of_each_shard(mounts):
         assert moved <= a.nbytes + (1 << 20), moved / a.nbytes
 
 
+def test_windows_of_short_pieces_read_each_chunk_once(mounts):
+    mnt = mounts(options="serve=stream,cache_min=4096")
+    a = array(8, 32)        # rows of 8 KiB, of which a rank has 2
+    save(mnt, "rows", a)
+    path = mnt / "rows" / "tp=1of4,dim=1" / "shard.npy"
+    before = metrics(mnt)
+    got, buf = [], bytearray(1 << 20)
+    with open(path, "rb", buffering=0) as f:
+        while n := f.readinto(buf):
+            got.append(bytes(buf[:n]))
+    n = a.shape[1] // 4
+    assert b"".join(got)[128:] == a[:, n:2 * n].tobytes()
+    moved = metrics(mnt)["ptio_store_read_bytes_moved_total"] - before["ptio_store_read_bytes_moved_total"]
+    assert moved <= a.nbytes + (1 << 20)        # the first request comes before there are windows
+
+
 def test_windows_end_with_the_chunks_of_each_tensor(mounts):
     """The same of files of many tensors."""
     mnt = mounts(options="serve=stream")
