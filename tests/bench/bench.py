@@ -41,6 +41,14 @@ def part_read(args, t, env):
         one[peer] = lambda path=path: read_file(path)
     t.run("read, one reader, 1 MiB at a time", "GB/s", size, one, "tmpfs file, read(2)",
           {"ptio, one pass": ">= 0.75", "ptio, kept in memory": ">= 1.5"})
+    # the same bytes as tensors of rows of which a rank has so many bytes
+    rows = {512: "512 B", 2048: "2 KiB", 4096: "4 KiB", 16384: "16 KiB", 65536: "64 KiB"}
+    for length in rows:
+        make_tensor(env.auto, f"rows{length}", env.array.reshape(-1, length), 1, 0)         # 4 bytes an element, 4 ranks
+    t.run("read of one shard of 4 on the other dim, by the length of its rows", "GB/s", size // 4, {
+        "tmpfs file, read(2)": lambda: read_file(env.ref, most=size // 4),
+        **{f"ptio, rows of {text}{what}": lambda length=length, mount=mount: read_file(mount / f"rows{length}/tp=1of4,dim=1/shard.npy")
+           for length, text in rows.items() for what, mount in (("", env.streamed), (", verify=off", env.unverified))}}, "tmpfs file, read(2)")
     t.run("read, two readers of one file", "GB/s", 2 * size, {
         "tmpfs file, read(2)": lambda: read_twice(env.ref),
         "ptio, one pass": lambda: read_twice(env.streamed / "w/full.npy"),
