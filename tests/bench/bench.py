@@ -16,11 +16,12 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from io import BytesIO
 
 import numpy as np
 
 import peers
-from measure import Mount, Table, in_process, make_tensor, map_file, now, read_file, read_twice, svg, timed, write_file, write_four
+from measure import Mount, Table, in_process, make_tensor, map_file, now, read_file, read_twice, svg, timed, write_file, write_four, write_processor
 from meta import part_meta
 from model import part_model
 from remote import check_remote, part_mooncake, part_net
@@ -168,6 +169,8 @@ def part_write(args, t, env):
     data = memoryview(env.files[0][1])
     key = env.auto / "written"
     os.makedirs(key, exist_ok=True)
+    part = env.auto / "written-part/tp=1of4,dim=0"
+    os.makedirs(part, exist_ok=True)
     four = [(env.auto / f"written4/tp={r}of4,dim=0/shard.npy") for r in range(4)]
     for p in four:
         os.makedirs(p.parent, exist_ok=True)
@@ -175,7 +178,14 @@ def part_write(args, t, env):
     t.run("write, 1 MiB at a time, to a store on tmpfs", "GB/s", len(data), {
         "tmpfs file": lambda: write_file(env.dir / "written", data),
         "ptio": lambda: write_file(key / "full.npy", data),
-        "ptio, a file of its own name": lambda: write_file(key / "one.npy", data)}, "tmpfs file")
+        "ptio, a file of its own name": lambda: write_file(key / "one.npy", data),
+        "ptio, all written where a quarter is owned": lambda: write_file(part / "full.npy", data)}, "tmpfs file")
+    t.run("the same, processor time of both sides for a GB written", "s/GB", len(data), {
+        "tmpfs file": lambda: write_processor(env.dir / "written", data),
+        "ptio": lambda: write_processor(key / "full.npy", data, env.auto),
+        "ptio, a file of its own name": lambda: write_processor(key / "one.npy", data, env.auto),
+        "ptio, all written where a quarter is owned": lambda: write_processor(part / "full.npy", data, env.auto)}, "tmpfs file",
+        {"ptio, all written where a quarter is owned": "half of the view's"})
     t.run("write, 4 writers of one set", "GB/s", sum(len(p) for p in pieces), {
         "tmpfs files": lambda: write_four([env.dir / f"written{r}" for r in range(4)], pieces),
         "ptio": lambda: write_four(four, pieces)}, "tmpfs files")
@@ -220,6 +230,12 @@ def check(args, env, c):
         asked, moved = (after[n] - before[n] for n in ("store_read_bytes_asked_total", "store_read_bytes_moved_total"))
         c.equal("bytes asked of the store for 4 shards on dim 0", asked, env.array.nbytes)
         c.true(f"bytes moved per bytes asked on dim 0: {moved / asked:.3f}, below 1.005 wanted", moved / asked < 1.005)
+        whole = BytesIO()
+        np.lib.format.write_array(whole, env.array)
+        os.makedirs(m / "part/tp=1of4,dim=0")
+        write_file(m / "part/tp=1of4,dim=0/full.npy", whole.getbuffer())
+        c.equal("bytes stored of a tensor of which a quarter is owned", m.metrics()["store_bytes_stored_total"] - after["store_bytes_stored_total"],
+                env.array.nbytes // 4)
         s = m.status()
         if s["direct_io"]:
             c.equal("shards streamed", after["fs_direct_opens_total"] - before["fs_direct_opens_total"], 4)

@@ -48,6 +48,11 @@ class Mount:
             if line.startswith("VmHWM:"):
                 return int(line.split()[1]) << 10
 
+    def processor(self):
+        """Seconds of processor time so far, of all threads."""
+        fields = open(f"/proc/{self.process.pid}/stat").read().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def stop(self):
         subprocess.run(["fusermount3", "-u", "-z", str(self.point)], stderr=subprocess.DEVNULL)
         self.process.wait(timeout=60)
@@ -97,6 +102,13 @@ def write_file(path, data, sync=False):
         os.fsync(fd)
     os.close(fd)
     return now() - begin
+
+
+def write_processor(path, data, mount=None):
+    """Of the writer, and of the mount that it writes to."""
+    begin = time.process_time() + (mount.processor() if mount else 0)
+    write_file(path, data)
+    return time.process_time() + (mount.processor() if mount else 0) - begin
 
 
 def write_four(paths, pieces):
