@@ -108,21 +108,39 @@ int pt_node_get(struct pt_repo *repo, uint64_t id, struct pt_node *ret_node)
 	return rc;
 }
 
-/* Of a store that is away every record is bytes of an answer, so what may not be wanted is left out. */
+/* Few, and mostly in order but for a place or two. */
+static void ids_sort(uint64_t *ids, size_t count)
+{
+	uint64_t id;
+	size_t i, at;
+
+	for (i = 1; i < count; i++) {
+		id = ids[i];
+		for (at = i; at > 0 && ids[at - 1] > id; at--)
+			ids[at] = ids[at - 1];
+		ids[at] = id;
+	}
+}
+
+/* In the order of the index: kind by kind, and of each by id. Of a store that is away every record is bytes of an answer, so what may not be wanted is left out. */
 int pt_node_prefetch(struct pt_repo *repo, const uint64_t *ids, size_t count)
 {
-	size_t few = pt_meta_looks_max(&repo->store->meta) ? FEW - 1 : FEW, i, f;
-	struct pt_meta_key keys[FEW * PT_NODE_PREFETCH], one[FEW];
+	static const size_t order[FEW] = { 2, 0, 1 };   /* of few_keys: m, n, t */
+	size_t first = pt_meta_looks_max(&repo->store->meta) ? 1 : 0, n = 0, i, f;
+	struct pt_meta_key keys[FEW * PT_NODE_PREFETCH], one[PT_NODE_PREFETCH][FEW];
 	uint8_t bytes[PT_NODE_PREFETCH][FEW][FEW_LEN];
+	uint64_t sorted[PT_NODE_PREFETCH];
 
 	if (count > PT_NODE_PREFETCH)
 		count = PT_NODE_PREFETCH;
-	for (i = 0; i < count; i++) {
-		few_keys(ids[i], bytes[i], one);
-		for (f = 0; f < few; f++)
-			keys[few * i + f] = one[f];
-	}
-	return pt_meta_prefetch(&repo->store->meta, keys, few * count);
+	memcpy(sorted, ids, count * sizeof(*ids));
+	ids_sort(sorted, count);
+	for (i = 0; i < count; i++)
+		few_keys(sorted[i], bytes[i], one[i]);
+	for (f = first; f < FEW; f++)
+		for (i = 0; i < count; i++)
+			keys[n++] = one[i][order[f]];
+	return pt_meta_prefetch(&repo->store->meta, keys, n);
 }
 
 int pt_entry_get(struct pt_repo *repo, uint64_t parent, const char *name, struct pt_entry *ret_entry, uint64_t *ret_version)
