@@ -240,7 +240,7 @@ def pieces_are_true_at_end(fd, want, step=1 << 20):
 
 def test_a_lease_that_ran_out_under_a_reader_is_an_error_or_the_old_bytes(mounts, scratch):
     daemon = Daemon(scratch, scratch / "exported", "--lease", "1").start()
-    mount = mounts("mnt", daemon.uri, options(daemon))
+    mount = mounts("mnt", daemon.uri, options(daemon) + ",open_wait=0")      # nothing of it is in memory
     clients.write_torch(BIG, mount.key("w") / "full", scratch)
     old, = (scratch / "exported" / "objects").rglob("*.safetensors")
     cli = [str(PTIO), "-s", daemon.uri, "--secret-file", str(daemon.secret)]
