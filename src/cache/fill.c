@@ -61,7 +61,7 @@ static void piece_fill(struct pt_vcache *c, struct pt_vcache_file *f, uint64_t p
 	pthread_mutex_lock(&c->lock);
 	f->piece[piece] = good ? PT_PIECE_DONE : PT_PIECE_EMPTY;
 	if (good) {
-		c->unfilled -= len;
+		c->unfilled -= f->failed ? 0 : len;     /* all that was left went when it failed */
 		c->stats.filled_bytes += len;
 		f->filled += len;
 		if (f->filled == f->size) {
@@ -329,7 +329,7 @@ bool pt_vcache_soon(struct pt_vcache *c, uint64_t bytes, int64_t ns)
 
 	pthread_mutex_lock(&c->lock);
 	rate = c->rate ? c->rate : RATE_MAX;
-	c->rate += c->rate / 16;        /* a rate that was low once is tried again in the end */
+	c->rate += c->rate / 16 + (c->rate != 0);       /* a rate that was low once, or none at all, is tried again in the end */
 	if (c->rate > RATE_MAX)
 		c->rate = RATE_MAX;
 	pthread_mutex_unlock(&c->lock);

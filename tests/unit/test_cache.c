@@ -412,6 +412,49 @@ START_TEST(what_takes_too_long_by_the_rate_seen_is_not_waited_for)
 }
 END_TEST
 
+START_TEST(no_rate_at_all_is_tried_again_in_the_end)
+{
+	int tries;
+
+	begin(64 * MIB);
+	pt_vcache_file_slow(cache, 0, 1000000000);
+	for (tries = 0; !pt_vcache_soon(cache, 100 * MIB, 1000000000); tries++)
+		ck_assert_int_lt(tries, 1000);
+	ck_assert_int_gt(tries, 10);
+	end();
+}
+END_TEST
+
+/* The first piece is held up and good, all others fail at once. */
+static int64_t first_only(void *ctx, void *buf, uint64_t len, uint64_t off)
+{
+	return off ? pt_fail(EIO, "the source fails") : source_read(ctx, buf, len, off);
+}
+
+START_TEST(a_piece_that_comes_after_the_failure_takes_no_room_from_others)
+{
+	struct source held = { .seed = 6, .held = true }, other = { .seed = 7 };
+	struct pt_vcache_source source = { .read = first_only, .release = source_release, .ctx = &held };
+	struct pt_vcache_key key = { { 1 } };
+	struct pt_vcache_file *f, *g;
+
+	begin(24 * MIB);
+	ck_assert_int_eq(pt_vcache_fill(cache, &key, 12 * MIB, 0, PT_VCACHE_KEEP, &source, &f), 0);
+	while (pt_vcache_file_wait(cache, f, 1000000) == 0)
+		;
+	ck_assert_int_eq(pt_vcache_file_wait(cache, f, 1000000), -EAGAIN);
+	atomic_store(&held.held, false);
+	wait_released(&held);
+	ck_assert_uint_eq(pt_vcache_file_filled(cache, f), 4 * MIB);
+	pt_vcache_put(cache, f);
+	want = PT_VCACHE_TRY;
+	ck_assert_int_eq(fill(2, 2 * MIB, 0, &other, &g), 0);           /* less than the piece that came late */
+	wait_whole(g);
+	pt_vcache_put(cache, g);
+	end();
+}
+END_TEST
+
 START_TEST(every_failing_allocation_is_told)
 {
 	struct source s = { 0 };
@@ -447,6 +490,8 @@ int main(void)
 	tcase_add_test(tc, a_filling_given_up_goes_on_for_who_comes_before_it_has_ended);
 	tcase_add_test(tc, a_first_open_makes_room_only_of_what_was_read_once_or_long_ago);
 	tcase_add_test(tc, what_takes_too_long_by_the_rate_seen_is_not_waited_for);
+	tcase_add_test(tc, no_rate_at_all_is_tried_again_in_the_end);
+	tcase_add_test(tc, a_piece_that_comes_after_the_failure_takes_no_room_from_others);
 	tcase_add_test(tc, every_failing_allocation_is_told);
 	suite_add_tcase(suite, tc);
 	runner = srunner_create(suite);
