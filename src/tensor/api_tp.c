@@ -226,12 +226,20 @@ int64_t ptio_get_into_with_tp(struct ptio *p, const char *key, int32_t rank, int
 int ptio_batch_get_into_with_tp(struct ptio *p, const char *const *keys, size_t key_count, void *const *bufs, size_t buf_count, const uint64_t *sizes,
 				size_t size_count, int32_t rank, int32_t tp_size, int32_t split_dim, int64_t *ret_results)
 {
-	bool sound = p && keys && bufs && sizes && buf_count == key_count && size_count == key_count;
+	struct ptio_read_target *targets;
+	struct tp_target t;
 	size_t i;
+	int rc;
 
 	if (!key_count)
 		return 0;
-	for (i = 0; ret_results && i < key_count; i++)
-		ret_results[i] = sound ? ptio_get_into_with_tp(p, keys[i], rank, tp_size, split_dim, bufs[i], sizes[i], NULL) : -EINVAL;
-	return sound && ret_results ? 0 : pt_fail(EINVAL, "the batch is refused: its lists are NULL or of different lengths");
+	targets = pt_reallocarray(NULL, key_count, sizeof(*targets));
+	if (!targets)
+		return pt_fail_nomem();
+	tp_target(rank, tp_size, split_dim, &t);
+	for (i = 0; i < key_count; i++)
+		targets[i] = t.target;
+	rc = ptio_batch_get_into(p, keys, key_count, targets, key_count, bufs, buf_count, sizes, size_count, ret_results);
+	free(targets);
+	return rc;
 }

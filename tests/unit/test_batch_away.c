@@ -194,6 +194,35 @@ START_TEST(batches_of_tensors_are_looked_up_together_and_read_right)
 }
 END_TEST
 
+START_TEST(shards_of_a_batch_are_looked_up_together)
+{
+	static uint8_t room[KEYS][4096];
+	uint64_t sizes[KEYS], before, cold;
+	int64_t results[KEYS];
+	void *bufs[KEYS];
+
+	start();
+	for (int i = 0; i < KEYS; i++) {
+		put(p, key[i], (uint8_t)i, 8);
+		bufs[i] = room[i];
+		sizes[i] = sizeof(room[i]);
+	}
+	MUST_WORK(ptio_register_buffer(p, room, sizeof(room)));
+	before = calls();
+	MUST_WORK(ptio_batch_get_into_with_tp(p, keys, KEYS, bufs, KEYS, sizes, KEYS, 1, 2, 0, results));
+	cold = calls() - before;
+	for (int i = 0; i < KEYS; i++) {
+		ck_assert_int_gt(results[i], 4);
+		MUST(room[i][results[i] - 1] == (uint8_t)i && room[i][results[i] - 4] == (uint8_t)i);
+	}
+	printf("%llu round trips for %d shards in a batch\n", (unsigned long long)cold, KEYS);
+	/* A pin, the bytes, their checksums, an unpin of each; and what is there of all. */
+	ck_assert_uint_le(cold, 4 * KEYS + 5);
+	MUST_WORK(ptio_unregister_buffer(p, room));
+	ptio_close(p);
+}
+END_TEST
+
 static int count_key(void *ctx, const char *name, int complete)
 {
 	int n;
@@ -299,6 +328,7 @@ int main(void)
 	tcase_add_test(tcase, each_batch_tells_what_is_there_by_then);
 	tcase_add_test(tcase, holes_nonsense_and_sets_that_wait_are_told_as_one_by_one);
 	tcase_add_test(tcase, batches_of_tensors_are_looked_up_together_and_read_right);
+	tcase_add_test(tcase, shards_of_a_batch_are_looked_up_together);
 	tcase_add_test(tcase, listing_looks_many_keys_up_together);
 	tcase_add_test(tcase, nodes_read_ahead_are_those_that_are_there);
 	tcase_add_test(tcase, looks_that_repeat_are_answered_as_one);
