@@ -220,8 +220,10 @@ static int get_away(struct pt_meta *m, const struct pt_meta_key *key, struct pt_
 {
 	struct pt_meta_asking asking;
 	struct pt_meta_mark mark;
-	int rc = pt_meta_away_mark_for(m, false, key, &mark) ? get_from_cache(m, &mark, key, ret_value, ret_version) : 0;
+	int rc = pt_meta_away_mark_for(m, false, key, &mark);
 
+	if (rc > 0)
+		rc = get_from_cache(m, &mark, key, ret_value, ret_version);
 	if (rc)
 		return rc < 0 ? rc : 0;
 	pt_meta_away_ask(m, &asking);
@@ -384,12 +386,14 @@ int pt_meta_scan_prefix(struct pt_meta *m, const void *prefix, size_t prefix_len
 	struct pt_meta_asking asking;
 	struct pt_meta_cached *e;
 	struct pt_meta_mark mark;
-	bool marked;
-	int rc;
+	int marked = 0, rc;
 
 	if (!limit && pt_meta_ahead_scan(m, prefix, prefix_len, fn, ctx, &rc))
 		return rc;
-	marked = !limit && (away ? pt_meta_away_mark_for(m, true, &key, &mark) : mark_of(m, &mark));
+	if (!limit)
+		marked = away ? pt_meta_away_mark_for(m, true, &key, &mark) : mark_of(m, &mark);
+	if (marked < 0)
+		return marked;
 	if (limit || (!marked && !away))
 		return scan_prefix(m, prefix, prefix_len, limit, fn, ctx, &asking);
 	e = !marked ? NULL : pt_meta_cache_find(m->cache, &mark, true, prefix, prefix_len);

@@ -144,12 +144,13 @@ static int without_repeats(struct pt_meta_look *looks, size_t *count)
 	return 0;
 }
 
-static bool is_known(const struct pt_meta_ahead *a, const struct pt_meta_look *k)
+/* 1, 0; -errno: nobody can tell. */
+static int is_known(const struct pt_meta_ahead *a, const struct pt_meta_look *k)
 {
 	struct pt_meta_cached *e = pt_meta_cache_find(a->cache, &always, k->begins, k->key.data, k->key.len);
 
 	pt_meta_cached_unref(e);
-	return e || pt_meta_away_has(a->m, k);
+	return e ? 1 : pt_meta_away_has(a->m, k);
 }
 
 /* What came, for later, too. */
@@ -169,16 +170,19 @@ int pt_meta_ahead_load(struct pt_meta_ahead *a, const struct pt_meta_look *looks
 	struct pt_meta_look *wanted = a ? pt_calloc(count ? count : 1, sizeof(*wanted)) : NULL;
 	struct load l = { .ahead = a, .looks = wanted, .rows = PT_BUF_INIT };
 	struct pt_meta_asking asking;
-	int rc;
+	int rc = 0;
 
 	if (!a)
 		return 0;
 	if (!wanted)
 		return pt_fail_nomem();
-	for (size_t i = 0; i < count; i++)
-		if (!is_known(a, &looks[i]))
+	for (size_t i = 0; i < count && rc >= 0; i++) {
+		rc = is_known(a, &looks[i]);
+		if (rc == 0)
 			wanted[l.count++] = looks[i];
-	rc = without_repeats(wanted, &l.count);
+	}
+	if (rc >= 0)
+		rc = without_repeats(wanted, &l.count);
 	if (rc == 0 && l.count)
 		rc = pt_meta_look_asking(a->m, wanted, l.count, loaded, &l, &asking);
 	while (rc == 0 && l.at < l.count)

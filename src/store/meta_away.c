@@ -1,6 +1,8 @@
 /* store/meta_away.c - see meta_away.h. What a thread knows of its moment is the thread's own. */
 #include "store/meta_away.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -12,9 +14,17 @@ static __thread struct {
 	uint32_t depth;
 	bool known;                     /* mark */
 	bool in_vain;                   /* it was asked for, and nobody could tell */
+	int failed;                     /* -errno: there was no answer, so whoever waits for another one in this moment waits in vain again */
+	char why[300];
 	struct pt_meta_mark mark;
 	uint64_t forgets;               /* by then: what this process has committed since is not in it */
 } now;
+
+static void forget(void)
+{
+	now.known = now.in_vain = false;
+	now.failed = 0;
+}
 
 void pt_meta_moment_begin(struct pt_meta *m)
 {
@@ -22,7 +32,7 @@ void pt_meta_moment_begin(struct pt_meta *m)
 		return;
 	now.m = m;
 	if (now.depth++ == 0)
-		now.known = now.in_vain = false;
+		forget();
 }
 
 void pt_meta_moment_end(struct pt_meta *m)
@@ -40,8 +50,8 @@ static void set_moment(struct pt_meta *m, const struct pt_meta_asking *asking)
 {
 	if (!is_in_moment(m))
 		return;
+	forget();
 	now.known = asking->at.marked;
-	now.in_vain = false;
 	now.mark = asking->at.mark;
 	now.forgets = asking->forgets;
 }
@@ -49,7 +59,7 @@ static void set_moment(struct pt_meta *m, const struct pt_meta_asking *asking)
 void pt_meta_moment_renew(struct pt_meta *m)
 {
 	if (is_in_moment(m))
-		now.known = now.in_vain = false;
+		forget();
 }
 
 void pt_meta_away_ask(struct pt_meta *m, struct pt_meta_asking *asking)
@@ -80,13 +90,16 @@ static bool ask_mark(struct pt_meta *m, struct pt_meta_mark *ret_mark)
 	w.done.at = &asking.at;
 	m->ops->ask_mark(m->h, &w.done);
 	rc = pt_wait_finish(&w);
-	if (rc < 0) {
-		pt_fail_clear();        /* whoever asks for more is told */
+	if (rc < 0)
 		asking.at.marked = false;
-	}
 	pt_meta_away_answered(m, &asking);
-	if (is_in_moment(m))
+	if (is_in_moment(m)) {
 		now.in_vain = !asking.at.marked;
+		now.failed = rc == -EOPNOTSUPP ? 0 : rc;        /* a daemon that does not know the question has answered */
+		snprintf(now.why, sizeof(now.why), "%.299s", rc < 0 ? pt_fail_sentence() : "");
+	}
+	if (rc < 0)
+		pt_fail_clear();        /* whoever asks for more is told */
 	if (asking.at.marked)
 		*ret_mark = asking.at.mark;
 	return asking.at.marked;
@@ -101,20 +114,26 @@ bool pt_meta_away_mark(struct pt_meta *m, struct pt_meta_mark *ret_mark)
 	return !(is_in_moment(m) && now.in_vain) && ask_mark(m, ret_mark);
 }
 
-bool pt_meta_away_mark_for(struct pt_meta *m, bool scan, const struct pt_meta_key *key, struct pt_meta_mark *ret_mark)
+int pt_meta_away_mark_for(struct pt_meta *m, bool scan, const struct pt_meta_key *key, struct pt_meta_mark *ret_mark)
 {
-	return is_in_moment(m) && pt_meta_cache_holds(m->cache, scan, key->data, key->len) && pt_meta_away_mark(m, ret_mark);
+	if (!is_in_moment(m))
+		return 0;
+	if (!now.failed && pt_meta_cache_holds(m->cache, scan, key->data, key->len) && pt_meta_away_mark(m, ret_mark))
+		return 1;
+	return now.failed ? pt_fail(-now.failed, "%s", now.why) : 0;
 }
 
-bool pt_meta_away_has(struct pt_meta *m, const struct pt_meta_look *look)
+int pt_meta_away_has(struct pt_meta *m, const struct pt_meta_look *look)
 {
-	struct pt_meta_cached *e = NULL;
+	struct pt_meta_cached *e;
 	struct pt_meta_mark mark;
+	int rc = pt_meta_is_away(m) ? pt_meta_away_mark_for(m, look->begins, &look->key, &mark) : 0;
 
-	if (pt_meta_is_away(m) && pt_meta_away_mark_for(m, look->begins, &look->key, &mark))
-		e = pt_meta_cache_find(m->cache, &mark, look->begins, look->key.data, look->key.len);
+	if (rc <= 0)
+		return rc;
+	e = pt_meta_cache_find(m->cache, &mark, look->begins, look->key.data, look->key.len);
 	pt_meta_cached_unref(e);
-	return e;
+	return e != NULL;
 }
 
 void pt_meta_away_keep(struct pt_meta *m, const struct pt_meta_asking *asking, bool scan, const struct pt_meta_key *key, const void *value, size_t value_len,

@@ -19,10 +19,10 @@ static inline bool pt_meta_is_away(const struct pt_meta *m)
 	return m->cache && m->ops->ask_mark;
 }
 
-/* The mark of this thread's moment, if it is in one and memory may have the answer; else false. */
-bool pt_meta_away_mark_for(struct pt_meta *m, bool scan, const struct pt_meta_key *key, struct pt_meta_mark *ret_mark);
-/* Whether it certainly has. */
-bool pt_meta_away_has(struct pt_meta *m, const struct pt_meta_look *look);
+/* 1: the mark of this thread's moment, if it is in one and memory may have the answer; 0: ask the engine; -errno: the daemon was asked for the mark in this moment, and did not answer. */
+int pt_meta_away_mark_for(struct pt_meta *m, bool scan, const struct pt_meta_key *key, struct pt_meta_mark *ret_mark);
+/* 1: it certainly has; 0, -errno: the same. */
+int pt_meta_away_has(struct pt_meta *m, const struct pt_meta_look *look);
 /* The mark of this thread's moment, or of now. */
 bool pt_meta_away_mark(struct pt_meta *m, struct pt_meta_mark *ret_mark);
 

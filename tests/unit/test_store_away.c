@@ -378,7 +378,7 @@ END_TEST
 
 START_TEST(without_the_daemon_nothing_is_told_from_memory)
 {
-	uint64_t version;
+	uint64_t version, before;
 
 	open_both();
 	number_put(mine, "k", 1);
@@ -386,6 +386,13 @@ START_TEST(without_the_daemon_nothing_is_told_from_memory)
 	MUST(daemon_stop(&d, SIGKILL));
 	pt_meta_moment_begin(&mine->meta);
 	MUST_FAIL(EIO, pt_meta_get(&mine->meta, "k", 1, NULL, &version));
+	/* Who has waited in vain in this moment does not wait again in it. */
+	before = calls();
+	MUST_FAIL(EIO, pt_meta_get(&mine->meta, "k", 1, NULL, &version));
+	MUST_FAIL(EIO, pt_meta_get(&mine->meta, "another", 7, NULL, &version));
+	MUST_FAIL(EIO, pt_meta_scan_prefix(&mine->meta, "k", 1, 0, add_up, &(uint64_t){ 0 }));
+	MUST_FAIL(EIO, pt_meta_prefetch(&mine->meta, &(struct pt_meta_key){ "k", 1 }, 1));
+	ck_assert_uint_eq(calls(), before);
 	pt_meta_moment_end(&mine->meta);
 	serve(d.port);
 	MUST(now("k") == 1);
