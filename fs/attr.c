@@ -106,14 +106,15 @@ int pt_fs_attr(struct pt_fs *fs, struct pt_fs_inode *inode, const struct pt_node
 	case PT_FS_DIR:
 	case PT_FS_SYMLINK:
 		rc = inode == fs->root ? root_attr(fs, known, &st) : node_attr(fs, inode, known, &st);
-		timeout = inode->kind == PT_FS_DIR ? fs->dir_timeout : 0;
+		timeout = inode->kind == PT_FS_DIR ? fs->entry_timeout : 0;
 		break;
 	case PT_FS_AXIS:
 		rc = node_attr(fs, inode, known, &st);
+		timeout = pt_fs_alias_is(inode->dir) || !fs->keeps_views ? 0 : fs->entry_timeout;
 		break;
 	case PT_FS_VIEW:
 		view_attr(inode, &st);
-		timeout = inode->stamp == PT_FS_STAMP_NONE ? 0 : VIEW_ATTR_TIMEOUT;
+		timeout = inode->stamp == PT_FS_STAMP_NONE ? 0 : fs->keeps_views && inode->view.keeps ? fs->entry_timeout : VIEW_ATTR_TIMEOUT;
 		break;
 	case PT_FS_WRITER:
 		pt_fs_writer_stat(inode, &st);
@@ -168,18 +169,21 @@ void pt_fs_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
 	struct pt_fs *fs = pt_fs_of(req);
 	struct pt_fs_inode *i = pt_fs_inode(fs, ino);
+	bool told;
 	double timeout;
 	struct stat st;
 	int rc;
 
-	(void)fi;
 	pt_fail_clear();
 	atomic_fetch_add(&fs->counters.ops[PT_FS_OP_GETATTR], 1);
-	rc = pt_fs_attr(fs, i, NULL, &st, &timeout);
+	pt_fs_told(fs, i);
+	rc = pt_fs_where_check_attr(fs, i, fi != NULL, fuse_req_ctx(req)->pid, &told);
+	if (rc == 0)
+		rc = pt_fs_attr(fs, i, NULL, &st, &timeout);
 	if (rc < 0)
 		pt_fs_fail(req, rc, i, NULL, "getattr");
 	else
-		fuse_reply_attr(req, &st, timeout);
+		fuse_reply_attr(req, &st, told ? timeout : 0);
 }
 
 static int node_setattr(struct pt_fs *fs, struct pt_fs_inode *inode, const struct stat *attr, int to_set)
@@ -268,12 +272,13 @@ void pt_fs_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set
 			rc = pt_fail(EACCES, "this file is made by ptio and read only");
 		}
 	}
+	pt_fs_told(fs, pt_fs_inode(fs, ino));
 	if (rc == 0)
 		rc = pt_fs_attr(fs, i, NULL, &st, &timeout);
 	if (rc < 0)
 		pt_fs_fail(req, rc, i, NULL, "setattr");
 	else
-		fuse_reply_attr(req, &st, timeout);
+		fuse_reply_attr(req, &st, i->kind == PT_FS_VIEW && !pt_fs_view_unchanged(fs, i) ? 0 : timeout);
 }
 
 void pt_fs_statfs(fuse_req_t req, fuse_ino_t ino)

@@ -295,6 +295,11 @@ int pt_fs_whole_open(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h, s
 	fi->noflush = 1;
 	key_of(fs, origin, &key);
 	file = pt_vcache_find(fs->cache, &key, true);
+	/* The kernel may come by an entry that it has kept: the view's own node is opened again, and filled again. */
+	if (!file && fs->entry_timeout > 0 && !pt_fs_intent_retrying(fs, fuse_req_ctx(req)->pid)) {
+		pt_fs_reader_unpin(fs, origin);
+		return -ESTALE;
+	}
 	pthread_mutex_lock(&whole->lock);
 	rc = file && !whole->plain && atomic_load(&fs->passthrough) ? pass_locked(req, whole, pt_vcache_file_fd(file), fi) : -EAGAIN;
 	if (rc < 0)

@@ -23,8 +23,8 @@
 
 #define PAGE 4096u
 
-#define ARGS 4
-#define ASLEEP_TRIES 20
+#define ARGS 6
+#define ASLEEP_TRIES 200
 #define ASLEEP_WAIT_NS 50000L
 
 /* The number and first arguments of the call that the thread is in; number -1 when unknown. */
@@ -142,18 +142,84 @@ bool pt_fs_caller_excludes(pid_t tid)
 	return c.number == SYS_openat && (c.arg[2] & want) == want;
 }
 
+/* The path at this address is none: the descriptor is meant. */
+static bool is_empty(pid_t tid, const struct call *c, int path, int flags)
+{
+	char first = 0;
+	struct iovec to = { &first, 1 }, from = { (void *)c->arg[path], 1 };
+
+	return c->arg[flags] & AT_EMPTY_PATH && (!c->arg[path] || (process_vm_readv(tid, &to, 1, &from, 1, 0) == 1 && !first));
+}
+
 bool pt_fs_caller_has_open(pid_t tid)
 {
 	struct call c = call_of(tid);
 
 	switch (c.number) {
-	case SYS_fchmod: case SYS_fchown: case SYS_fsetxattr: case SYS_fremovexattr: case SYS_fgetxattr: case SYS_flistxattr:
+	case SYS_fchmod: case SYS_fchown: case SYS_fsetxattr: case SYS_fremovexattr: case SYS_fgetxattr: case SYS_flistxattr: case SYS_fstat: case SYS_fchdir:
 		return true;
 	case SYS_utimensat:
+		return c.arg[1] == 0 || is_empty(tid, &c, 1, 3);
+#ifdef SYS_newfstatat
+	case SYS_newfstatat:
+		return is_empty(tid, &c, 1, 3);
+#endif
+#ifdef SYS_statx
+	case SYS_statx:
+		return is_empty(tid, &c, 1, 2);
+#endif
+#ifdef SYS_faccessat2
+	case SYS_faccessat2:
+		return is_empty(tid, &c, 1, 3);
+#endif
+	case SYS_fchownat:
+		return is_empty(tid, &c, 1, 4);
+	default:
+		return false;
+	}
+}
+
+bool pt_fs_caller_opens(pid_t tid)
+{
+	struct call c = call_of(tid);
+
+	switch (c.number) {
+	case -1:
+#ifdef SYS_open
+	case SYS_open: case SYS_creat:
+#endif
+#ifdef SYS_openat2
+	case SYS_openat2:
+#endif
+	case SYS_openat:
+		return true;
+	default:
+		return false;
+	}
+}
+
+bool pt_fs_caller_rewrites(pid_t tid)
+{
+	struct call c = call_of(tid);
+	unsigned long flags;
+
+	switch (c.number) {
+#ifdef SYS_open
+	case SYS_creat:
+		return true;
+	case SYS_open:
+		flags = c.arg[1];
+		break;
+#endif
+	case SYS_openat:
+		flags = c.arg[2];
+		break;
+	case SYS_truncate:
 		return c.arg[1] == 0;
 	default:
 		return false;
 	}
+	return (flags & O_ACCMODE) != O_RDONLY && (flags & O_TRUNC || ((flags & O_ACCMODE) == O_WRONLY && !(flags & O_APPEND)));
 }
 
 uint64_t pt_fs_caller_call(pid_t tid)

@@ -90,24 +90,24 @@ static uint64_t prefetch(struct pt_fs *fs, struct pt_fs_handle *h, size_t size, 
 }
 
 /* Fills in a directory, so that the kernel needs no look-up for it: a reference that is to become one of the kernel's; NULL: it is to look it up. */
-static struct pt_fs_inode *look_up(struct pt_fs *fs, struct pt_fs_inode *dir, const struct pt_fs_listed *e, uint64_t changes, struct fuse_entry_param *ret_e)
+static struct pt_fs_inode *look_up(struct pt_fs *fs, struct pt_fs_inode *dir, const struct pt_fs_listed *e, struct fuse_entry_param *ret_e)
 {
-	struct pt_fs_inode *i = NULL;
-	struct pt_node node;
+	struct pt_node node = { 0 };
+	struct pt_fs_inode *i;
 
-	if (!e->node || e->type != DT_DIR || dir->kind != PT_FS_DIR || pt_node_get(fs->repo, e->ino, &node) < 0) {
+	if (!e->node || e->type != DT_DIR || dir->kind != PT_FS_DIR || pt_fs_inode_get(fs, PT_FS_DIR, e->ino, "", "", 0, &i) < 0) {
 		pt_fail_clear();
 		return NULL;
 	}
-	if (pt_fs_node_inode(fs, &node, &i) == 0) {
-		pt_fs_where_entry(dir, e->name);
-		pt_fs_inode_looked_up(fs, pt_fs_inode_ref(fs, i));
-		if (pt_fs_entry_fill(fs, i, &node, ret_e) < 0 || !pt_fs_entry_keep(fs, dir, e->name, i, &node, changes, ret_e)) {
-			memset(ret_e, 0, sizeof(*ret_e));
-			pt_fs_inode_forget(fs, i, 1);
-			pt_fs_inode_unref(fs, i);
-			i = NULL;
-		}
+	pt_fs_where_entry(dir, e->name);
+	pt_fs_inode_looked_up(fs, pt_fs_inode_ref(fs, i));
+	pt_fs_told(fs, i);              /* before the node is read: whoever changes it later finds it */
+	if (pt_node_get(fs->repo, e->ino, &node) < 0 || node.kind != PT_NODE_DIR || pt_fs_entry_fill(fs, i, &node, ret_e) < 0 ||
+	    !pt_fs_entry_keep(fs, dir, e->name, i, &node, ret_e)) {
+		memset(ret_e, 0, sizeof(*ret_e));
+		pt_fs_inode_forget(fs, i, 1);
+		pt_fs_inode_unref(fs, i);
+		i = NULL;
 	}
 	pt_fail_clear();
 	pt_node_done(&node);
@@ -118,7 +118,7 @@ static struct pt_fs_inode *look_up(struct pt_fs *fs, struct pt_fs_inode *dir, co
 static int64_t fill_plus(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h, char *buf, size_t size, uint64_t off, struct pt_fs_inode **known,
 			 size_t *ret_count)
 {
-	uint64_t changes = atomic_load(&fs->changes), ahead = off, at;
+	uint64_t ahead = off, at;
 	struct fuse_entry_param entry;
 	struct pt_fs_inode *i;
 	struct pt_fs_listed e;
@@ -135,7 +135,7 @@ static int64_t fill_plus(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *
 		if (rc <= 0)
 			break;
 		memset(&entry, 0, sizeof(entry));
-		i = look_up(fs, h->inode, &e, changes, &entry);
+		i = look_up(fs, h->inode, &e, &entry);
 		if (!i) {
 			entry.attr.st_ino = e.ino;
 			entry.attr.st_mode = (mode_t)DTTOIF(e.type);

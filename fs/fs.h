@@ -1,7 +1,7 @@
 /* fs/fs.h - what the files of the driver share: the mount, its inodes, open handles.
  *
  * Locks, in acquisition order: a directory handle's (its listing); an inode's lock (view, writer, file state); pt_fs.writers_lock; pt_fs.table_lock (hash, lookup and
- * reference counts, view LRU). Leaves: a file's shown_lock, handles_lock, intents' and the error ring's own, and the notifier's (where.c). A commit waits for the
+ * reference counts, view LRU). Leaves: a file's shown_lock, handles_lock, intents' and the error ring's own, and the notifier's (told.c). A commit waits for the
  * notifier, maybe with an inode's lock held; the notifier takes none but its own, and tells the kernel without it. No reply is sent under an inode lock. */
 #ifndef PT_FS_FS_H
 #define PT_FS_FS_H
@@ -47,6 +47,9 @@ struct pt_fs_view {
 	uint32_t pins;                  /* opens of this mount; file stays while > 0 */
 	struct pt_fs_inode *lru_prev, *lru_next;
 	bool in_lru;
+	bool keeps;                     /* the kernel may keep it: a complete revision of a key */
+	bool is_checked;
+	struct pt_meta_mark checked;    /* the store as it was when the name was found to mean this */
 };
 
 #define PT_FS_STAMP_NONE ((uint64_t)1)
@@ -75,7 +78,10 @@ struct pt_fs_inode {
 	struct pt_fs_many *many;
 	struct pt_fs_sealed *sealed;
 	struct pt_fs_where *where;      /* DIR: what the kernel was told; lock */
-	atomic_uint_fast64_t entries;   /* DIR: a bit a name (by hash) of which the kernel was told an entry */
+	struct pt_fs_inode *told_next, **told_at;       /* told.c, with these two */
+	uint64_t told_serial;
+	uint8_t told;
+	atomic_uint_fast64_t entries;   /* DIR, AXIS: a bit a name (by hash) of which the kernel was told an entry */
 	struct pt_buf info;             /* INFO: the text at info_version of the store; lock */
 	uint64_t info_version;
 	atomic_uint opens;              /* views and many: how often, ever */
@@ -144,9 +150,9 @@ struct pt_fs {
 	struct pt_fs_errors *errors;
 	struct pt_fs_gc *gc;
 	struct pt_models *models;
-	double dir_timeout;             /* seconds for which the kernel finds directories by itself */
+	double entry_timeout;           /* seconds for which the kernel finds names by itself */
+	bool keeps_views;               /* not directories alone: the store is here, and is watched */
 	struct pt_fs_notifier *notifier;
-	atomic_uint_fast64_t changes;   /* of nodes, by this mount */
 	atomic_uint_fast64_t where_serial;
 	struct pt_workers *workers;     /* cached.c */
 	struct pt_buffers buffers;
@@ -214,13 +220,18 @@ int pt_fs_intent_write(struct pt_fs *fs, pid_t tid, uint64_t node, const char *d
 void pt_fs_intent_gone(struct pt_fs *fs, pid_t tid, uint64_t node, const char *dir, const char *name, uint64_t next_revision);
 /* The thread got ESTALE for a read: what its next look-ups of views find is pinned at once. */
 void pt_fs_intent_retry(struct pt_fs *fs, pid_t tid);
-void pt_fs_intent_retry_end(struct pt_fs *fs, pid_t tid);                 /* it has opened what it found */
 enum pt_fs_intent_found { PT_FS_INTENT_NONE, PT_FS_INTENT_GONE, PT_FS_INTENT_WRITER };
 /* On WRITER, *ret_inode is a reference; on GONE, *ret_next_revision is what was said. */
 enum pt_fs_intent_found pt_fs_intent_find(struct pt_fs *fs, pid_t tid, uint64_t node, const char *dir, const char *name,
 					  struct pt_fs_inode **ret_inode, uint64_t *ret_next_revision);
 bool pt_fs_intent_retrying(struct pt_fs *fs, pid_t tid);
 void pt_fs_intent_hold(struct pt_fs *fs, pid_t tid, struct pt_fs_inode *view);          /* takes over a pin and a reference */
+bool pt_fs_intent_held(struct pt_fs *fs, pid_t tid, const struct pt_fs_inode *view);
+/* The thread has opened a view for reading: the next one may be superseded again. */
+void pt_fs_intent_opened(struct pt_fs *fs, pid_t tid);
+/* A call (pt_fs_caller_call) that opens a file to write it anew gets ESTALE, of which it gets no second one: the view that it finds then is a fresh writer. */
+void pt_fs_intent_rewrite_begin(struct pt_fs *fs, pid_t tid, uint64_t call);
+bool pt_fs_intent_rewrite_end(struct pt_fs *fs, pid_t tid);
 /* A thread comes, in one system call (pt_fs_caller_call), through a directory that is not where the kernel was told with this serial. False: it is to be sent back (ESTALE).
  * True: it has been, and comes again. last: what it asks is not asked a second time before the kernel walks the path again. */
 bool pt_fs_intent_again(struct pt_fs *fs, pid_t tid, uint64_t serial, uint64_t call, bool last);
@@ -239,8 +250,12 @@ void pt_fs_caller_made_dir(struct pt_fs *fs, pid_t tid);
 bool pt_fs_caller_makes_dir(struct pt_fs *fs, pid_t tid, const char *name);
 /* The thread is inside open(2) with O_CREAT and O_EXCL. */
 bool pt_fs_caller_excludes(pid_t tid);
-/* The thread is inside a call about attributes that takes a descriptor and no path, as fchmod(2). */
+/* The thread is inside a call about attributes that takes a descriptor and no path, as fchmod(2) and fstat(2). */
 bool pt_fs_caller_has_open(pid_t tid);
+/* The thread is inside open(2) or the like, or /proc does not tell. */
+bool pt_fs_caller_opens(pid_t tid);
+/* The thread is inside a call that opens a file to write it anew, or cuts it to nothing. */
+bool pt_fs_caller_rewrites(pid_t tid);
 /* The same for all requests of one system call of the thread; another call has another value, unless it has the same arguments. 0 where /proc does not tell. */
 uint64_t pt_fs_caller_call(pid_t tid);
 /* A path of the call that the thread is inside is relative, and name is the first component that is not "." or "..", and no other one. */
@@ -258,10 +273,9 @@ int pt_fs_dir_of(const struct pt_fs_inode *dir, uint64_t *ret_node, const char *
 int pt_fs_component(const struct pt_fs_inode *dir, const char *name, char ret_component[PT_NAME_MAX + 1]);
 /* The inode of an ordinary child node; a reference. */
 int pt_fs_node_inode(struct pt_fs *fs, const struct pt_node *node, struct pt_fs_inode **ret_inode);
-/* An entry whose directory the kernel may keep for a while: node is that of the inode as just read, under this name; changes: fs->changes from before. False: it is no
- * such. */
+/* An entry whose directory the kernel may keep for a while: node is that of the inode as just read, after pt_fs_told, under this name. False: it is no such. */
 bool pt_fs_entry_keep(struct pt_fs *fs, const struct pt_fs_inode *parent, const char *name, struct pt_fs_inode *inode, const struct pt_node *node,
-		      uint64_t changes, struct fuse_entry_param *e);
+		      struct fuse_entry_param *e);
 /* Attributes into the reply; consumes the caller's reference. */
 void pt_fs_reply_entry(fuse_req_t req, struct pt_fs_inode *inode, const struct pt_node *known);
 int pt_fs_entry_fill(struct pt_fs *fs, struct pt_fs_inode *inode, const struct pt_node *known, struct fuse_entry_param *ret_e);
@@ -291,21 +305,32 @@ static inline struct timespec pt_fs_time(int64_t ns)
 int64_t pt_fs_setattr_mtime(const struct stat *attr, int to_set, int64_t old);
 
 /* ---- where.c: directories that the kernel finds by itself for a while ---- */
-int pt_fs_where_start(struct pt_fs *fs);
-void pt_fs_where_stop(struct pt_fs *fs);                                /* before the session goes */
-void pt_fs_where_free(struct pt_fs *fs);                                /* when nothing is committed any more */
 void pt_fs_where_done(struct pt_fs_inode *dir);
-/* At the beginning of what is done in a directory. -ESTALE: the kernel came there by a path that leads elsewhere now. name: that is looked up,
+/* At the beginning of what is done in a directory, or with a view. -ESTALE: the kernel came there by a path that leads elsewhere now. name: that is looked up,
  * else NULL. -ENOENT: the same, and the answer to such a look-up for what is to be made. */
-int pt_fs_where_check(struct pt_fs *fs, struct pt_fs_inode *dir, const char *name, pid_t tid);
-/* The same before an inode's own attributes are changed, or extended ones read; any inode. By descriptor a thread changes what it has open, wherever that is. */
+int pt_fs_where_check(struct pt_fs *fs, struct pt_fs_inode *inode, const char *name, pid_t tid);
+/* The same before an inode's own attributes are changed, or extended ones read; any inode; and a view is still what its name means. By descriptor a thread changes what it
+ * has open, wherever that is. */
 int pt_fs_where_check_itself(struct pt_fs *fs, struct pt_fs_inode *inode, pid_t tid);
+/* The same before attributes are read; open: by a descriptor, as the kernel says, which does not always. Who has a view open that has been superseded gets its attributes,
+ * which the kernel is not to keep then (*ret_told false): the next stat by path must not be answered with them. */
+int pt_fs_where_check_attr(struct pt_fs *fs, struct pt_fs_inode *inode, bool open, pid_t tid, bool *ret_told);
 /* The kernel is about to be told an entry of the directory. */
 void pt_fs_where_entry(struct pt_fs_inode *dir, const char *name);
 /* Before the kernel is told that the entry `name` (decoded) of parent is this directory. False: do not let it keep that. */
 bool pt_fs_where_told(struct pt_fs *fs, struct pt_fs_inode *dir, uint64_t parent, const char *name);
 /* This mount has given something, maybe a directory, a new place. */
 void pt_fs_where_moved(struct pt_fs *fs, uint64_t parent, const char *name);
+
+/* ---- told.c: what the kernel was told for a while, and telling it otherwise ---- */
+int pt_fs_told_start(struct pt_fs *fs);
+void pt_fs_told_stop(struct pt_fs *fs);                                 /* before the session goes */
+void pt_fs_told_free(struct pt_fs *fs);                                 /* when nothing is committed any more */
+/* The kernel is about to be told attributes of an inode that it knows or gets to know (nlookup > 0), for fs->entry_timeout: before these are read, or compared with the store. Of
+ * ordinary files and the like nothing is told for longer. */
+void pt_fs_told(struct pt_fs *fs, struct pt_fs_inode *inode);
+/* The kernel has forgotten the inode. */
+void pt_fs_told_forget(struct pt_fs *fs, struct pt_fs_inode *inode);
 
 /* ---- listing.c: what a directory lists, in pieces ---- */
 struct pt_fs_listed {
@@ -361,12 +386,18 @@ struct pt_fs_resolved {
 	uint64_t stamp;
 	bool listed;
 	uint32_t object;                /* listed: which */
+	bool marked;
+	struct pt_meta_mark mark;       /* the store just before */
 };
 /* -ENOENT: nothing there (look-ups find nothing); other failures that only stop reading are in ret->rc. */
 int pt_fs_view_resolve(struct pt_fs *fs, uint64_t node, const char *dir, const char *name, struct pt_fs_resolved *ret_r);
 void pt_fs_resolved_done(struct pt_fs_resolved *r);
 /* The inode of what was resolved; takes file over. A reference. */
 int pt_fs_view_inode(struct pt_fs *fs, uint64_t node, const char *dir, const char *name, struct pt_fs_resolved *r, struct pt_fs_inode **ret_inode);
+/* 0: the inode is no view, or its name still means this revision; -ESTALE, -ENOENT: it does not. */
+int pt_fs_view_current(struct pt_fs *fs, struct pt_fs_inode *inode);
+/* Nobody has committed since the view was found to be what its name means. */
+bool pt_fs_view_unchanged(struct pt_fs *fs, struct pt_fs_inode *inode);
 /* 0; -ESTALE: superseded, look up again; or why it cannot be read. */
 int pt_fs_view_pin(struct pt_fs *fs, struct pt_fs_inode *inode);
 void pt_fs_view_unpin(struct pt_fs *fs, struct pt_fs_inode *inode);

@@ -261,6 +261,8 @@ void pt_fs_inode_forget(struct pt_fs *fs, struct pt_fs_inode *i, uint64_t nlooku
 		return;
 	pthread_mutex_lock(&fs->table_lock);
 	i->nlookup -= nlookup < i->nlookup ? nlookup : i->nlookup;
+	if (!i->nlookup)
+		pt_fs_told_forget(fs, i);
 	dead = dead_locked(fs, i);
 	pthread_mutex_unlock(&fs->table_lock);
 	if (dead)

@@ -16,15 +16,15 @@
 #define INTENTS 256
 #define INTENT_TTL_NS ((int64_t)5 * 1000000000)
 
-enum intent_kind { INTENT_FREE, INTENT_WRITE, INTENT_GONE, INTENT_RETRY, INTENT_HOLD, INTENT_AGAIN, INTENT_PLAIN };
+enum intent_kind { INTENT_FREE, INTENT_WRITE, INTENT_GONE, INTENT_RETRY, INTENT_HOLD, INTENT_AGAIN, INTENT_PLAIN, INTENT_REWRITE };
 
 struct intent {
 	enum intent_kind kind;
 	pid_t tid;
-	uint64_t ino;                   /* pt_fs_ino of the name; PLAIN: the node; AGAIN: a serial of where.c; 0 for RETRY and HOLD */
+	uint64_t ino;                   /* pt_fs_ino of the name; PLAIN: the node; AGAIN: a serial of where.c; 0 for RETRY, HOLD and REWRITE */
 	struct pt_fs_inode *inode;      /* WRITE: the fresh writer; HOLD: what a reader has pinned; a reference */
 	uint64_t revision;              /* GONE: the key's first revision that is newer than the unlinking; AGAIN: not 0 when the thread has been sent back */
-	uint64_t call;                  /* AGAIN: what tells the system call from others of the thread */
+	uint64_t call;                  /* AGAIN, REWRITE: what tells the system call from others of the thread */
 	int64_t until_ns;
 };
 
@@ -88,7 +88,7 @@ static struct intent *find_locked(struct pt_fs_intents *t, enum intent_kind kind
 	return NULL;
 }
 
-static void intent_put(struct pt_fs *fs, enum intent_kind kind, pid_t tid, uint64_t ino, struct pt_fs_inode *inode, uint64_t revision)
+static void intent_put_call(struct pt_fs *fs, enum intent_kind kind, pid_t tid, uint64_t ino, struct pt_fs_inode *inode, uint64_t revision, uint64_t call)
 {
 	struct pt_fs_intents *t = fs->intents;
 	struct intent old = { 0 }, *i;
@@ -99,10 +99,15 @@ static void intent_put(struct pt_fs *fs, enum intent_kind kind, pid_t tid, uint6
 		slot_clear_locked(t, i, &old);
 	else
 		i = slot_take_locked(t, &old);
-	*i = (struct intent){ kind, tid, ino, inode, revision, 0, pt_time_boot_ns() + INTENT_TTL_NS };
+	*i = (struct intent){ kind, tid, ino, inode, revision, call, pt_time_boot_ns() + INTENT_TTL_NS };
 	atomic_fetch_add(&t->count, 1);
 	pthread_mutex_unlock(&t->lock);
 	old_done(fs, &old);
+}
+
+static void intent_put(struct pt_fs *fs, enum intent_kind kind, pid_t tid, uint64_t ino, struct pt_fs_inode *inode, uint64_t revision)
+{
+	intent_put_call(fs, kind, tid, ino, inode, revision, 0);
 }
 
 int pt_fs_intent_write(struct pt_fs *fs, pid_t tid, uint64_t node, const char *dir, const char *name)
@@ -125,23 +130,6 @@ void pt_fs_intent_gone(struct pt_fs *fs, pid_t tid, uint64_t node, const char *d
 void pt_fs_intent_retry(struct pt_fs *fs, pid_t tid)
 {
 	intent_put(fs, INTENT_RETRY, tid, 0, NULL, 0);
-}
-
-void pt_fs_intent_retry_end(struct pt_fs *fs, pid_t tid)
-{
-	static const enum intent_kind kinds[2] = { INTENT_RETRY, INTENT_HOLD };
-	struct pt_fs_intents *t = fs->intents;
-	struct intent old[2] = { 0 }, *i;
-
-	if (atomic_load(&t->count) == 0)
-		return;
-	pthread_mutex_lock(&t->lock);
-	for (size_t k = 0; k < 2; k++)
-		if ((i = find_locked(t, kinds[k], tid, 0)))
-			slot_clear_locked(t, i, &old[k]);
-	pthread_mutex_unlock(&t->lock);
-	for (size_t k = 0; k < 2; k++)
-		old_done(fs, &old[k]);
 }
 
 enum pt_fs_intent_found pt_fs_intent_find(struct pt_fs *fs, pid_t tid, uint64_t node, const char *dir, const char *name,
@@ -168,7 +156,7 @@ enum pt_fs_intent_found pt_fs_intent_find(struct pt_fs *fs, pid_t tid, uint64_t 
 	return found;
 }
 
-bool pt_fs_intent_retrying(struct pt_fs *fs, pid_t tid)
+static bool noted(struct pt_fs *fs, enum intent_kind kind, pid_t tid, uint64_t ino)
 {
 	struct pt_fs_intents *t = fs->intents;
 	bool found;
@@ -176,9 +164,24 @@ bool pt_fs_intent_retrying(struct pt_fs *fs, pid_t tid)
 	if (atomic_load(&t->count) == 0)
 		return false;
 	pthread_mutex_lock(&t->lock);
-	found = find_locked(t, INTENT_RETRY, tid, 0) != NULL;
+	found = find_locked(t, kind, tid, ino) != NULL;
 	pthread_mutex_unlock(&t->lock);
 	return found;
+}
+
+static void note_drop(struct pt_fs *fs, enum intent_kind kind, pid_t tid, uint64_t ino)
+{
+	struct pt_fs_intents *t = fs->intents;
+	struct intent old = { 0 }, *i;
+
+	if (atomic_load(&t->count) == 0)
+		return;
+	pthread_mutex_lock(&t->lock);
+	i = find_locked(t, kind, tid, ino);
+	if (i)
+		slot_clear_locked(t, i, &old);
+	pthread_mutex_unlock(&t->lock);
+	old_done(fs, &old);
 }
 
 bool pt_fs_intent_sent_back(struct pt_fs *fs, pid_t tid, uint64_t serial, uint64_t call)
@@ -227,34 +230,67 @@ void pt_fs_intent_plain_begin(struct pt_fs *fs, pid_t tid, uint64_t node)
 
 bool pt_fs_intent_plain(struct pt_fs *fs, pid_t tid, uint64_t node)
 {
-	struct pt_fs_intents *t = fs->intents;
-	bool found;
-
-	if (atomic_load(&t->count) == 0)
-		return false;
-	pthread_mutex_lock(&t->lock);
-	found = find_locked(t, INTENT_PLAIN, tid, node) != NULL;
-	pthread_mutex_unlock(&t->lock);
-	return found;
+	return noted(fs, INTENT_PLAIN, tid, node);
 }
 
 void pt_fs_intent_plain_end(struct pt_fs *fs, pid_t tid, uint64_t node)
 {
-	struct pt_fs_intents *t = fs->intents;
-	struct intent old, *i;
+	note_drop(fs, INTENT_PLAIN, tid, node);
+}
 
-	if (atomic_load(&t->count) == 0)
-		return;
-	pthread_mutex_lock(&t->lock);
-	i = find_locked(t, INTENT_PLAIN, tid, node);
-	if (i)
-		slot_clear_locked(t, i, &old);
-	pthread_mutex_unlock(&t->lock);
+bool pt_fs_intent_retrying(struct pt_fs *fs, pid_t tid)
+{
+	return noted(fs, INTENT_RETRY, tid, 0);
 }
 
 void pt_fs_intent_hold(struct pt_fs *fs, pid_t tid, struct pt_fs_inode *view)
 {
 	intent_put(fs, INTENT_HOLD, tid, 0, view, 0);
+}
+
+bool pt_fs_intent_held(struct pt_fs *fs, pid_t tid, const struct pt_fs_inode *view)
+{
+	struct pt_fs_intents *t = fs->intents;
+	struct intent *i;
+	bool held;
+
+	if (atomic_load(&t->count) == 0)
+		return false;
+	pthread_mutex_lock(&t->lock);
+	i = find_locked(t, INTENT_HOLD, tid, 0);
+	held = i && i->inode == view;
+	pthread_mutex_unlock(&t->lock);
+	return held;
+}
+
+void pt_fs_intent_opened(struct pt_fs *fs, pid_t tid)
+{
+	note_drop(fs, INTENT_RETRY, tid, 0);
+	note_drop(fs, INTENT_HOLD, tid, 0);
+}
+
+void pt_fs_intent_rewrite_begin(struct pt_fs *fs, pid_t tid, uint64_t call)
+{
+	intent_put_call(fs, INTENT_REWRITE, tid, 0, NULL, 0, call);
+}
+
+bool pt_fs_intent_rewrite_end(struct pt_fs *fs, pid_t tid)
+{
+	struct pt_fs_intents *t = fs->intents;
+	uint64_t call = 0;
+	struct intent *i;
+
+	if (atomic_load(&t->count) == 0)
+		return false;
+	pthread_mutex_lock(&t->lock);
+	i = find_locked(t, INTENT_REWRITE, tid, 0);
+	if (i)
+		call = i->call;
+	pthread_mutex_unlock(&t->lock);
+	if (!i)
+		return false;
+	note_drop(fs, INTENT_REWRITE, tid, 0);
+	return call == pt_fs_caller_call(tid);
 }
 
 void pt_fs_intent_end(struct pt_fs *fs, uint64_t node, const char *dir, const char *name, const struct pt_fs_inode *writer)

@@ -32,6 +32,7 @@ fs_ptiofs_SOURCES = \
 	fs/session.c \
 	fs/shards.c \
 	fs/spool.c \
+	fs/told.c \
 	fs/transport.c \
 	fs/transport.h \
 	fs/upload.c \

@@ -54,7 +54,7 @@ int pt_fs_entry_fill(struct pt_fs *fs, struct pt_fs_inode *inode, const struct p
 	rc = pt_fs_attr(fs, inode, known, &ret_e->attr, &ret_e->attr_timeout);
 	if (rc < 0)
 		return rc;
-	if (inode->kind == PT_FS_DIR)
+	if (inode->kind == PT_FS_DIR || inode->kind == PT_FS_AXIS)
 		ret_e->attr_timeout = 0;        /* see pt_fs_entry_keep */
 	ret_e->ino = pt_fs_inode_id(fs, inode);
 	ret_e->generation = inode->generation;
@@ -62,22 +62,51 @@ int pt_fs_entry_fill(struct pt_fs *fs, struct pt_fs_inode *inode, const struct p
 }
 
 bool pt_fs_entry_keep(struct pt_fs *fs, const struct pt_fs_inode *parent, const char *name, struct pt_fs_inode *inode, const struct pt_node *node,
-		      uint64_t changes, struct fuse_entry_param *e)
+		      struct fuse_entry_param *e)
 {
 	char encoded[PT_PATH_COMPONENT_MAX + 1];
 
-	if (fs->dir_timeout <= 0 || inode->kind != PT_FS_DIR || parent->kind != PT_FS_DIR || node->id != inode->node || node->parent != parent->node ||
+	if (fs->entry_timeout <= 0 || inode->kind != PT_FS_DIR || parent->kind != PT_FS_DIR || node->id != inode->node || node->parent != parent->node ||
 	    pt_path_component_encode(node->name, encoded) < 0 || strcmp(encoded, name) != 0 || !pt_fs_where_told(fs, inode, node->parent, node->name))
 		return false;
-	/* What was changed here since the node was read has been told to the kernel, which did not know the inode then. */
-	if (atomic_load(&fs->changes) != changes)
-		return false;
-	e->attr_timeout = e->entry_timeout = fs->dir_timeout;
+	e->attr_timeout = e->entry_timeout = fs->entry_timeout;
 	return true;
 }
 
-/* parent: of a directory that the kernel may keep; NULL: it is not to. */
-static void reply(fuse_req_t req, struct pt_fs_inode *parent, const char *name, struct pt_fs_inode *inode, const struct pt_node *known, uint64_t changes)
+/* What a look-up has found, and when. */
+struct found {
+	struct pt_fs_inode *parent;
+	const char *name;
+	struct pt_meta_mark mark;       /* from before */
+	bool marked;                    /* false: the kernel is not to keep anything */
+	bool held;                      /* for this thread alone, which may find something else the next time */
+};
+
+/* May the kernel keep the entry and its attributes? It is on the list of what is told before the mark is compared: whoever changes something later finds it there. */
+static void keep(struct pt_fs *fs, const struct found *f, struct pt_fs_inode *inode, const struct pt_node *known, struct fuse_entry_param *e)
+{
+	struct pt_fs_inode *origin = pt_fs_origin(inode);
+	bool axis = inode->kind == PT_FS_AXIS && !pt_fs_alias_is(inode->dir), view = origin->kind == PT_FS_VIEW && origin->view.keeps;
+	struct pt_meta_mark now;
+
+	if (fs->entry_timeout <= 0 || !((fs->keeps_views && (axis || view)) || (inode->kind == PT_FS_DIR && known)))
+		return;
+	e->attr_timeout = 0;
+	if (!f->marked)
+		return;
+	pt_fs_told(fs, inode);
+	if (!pt_meta_mark(&fs->store->meta, &now) || memcmp(&now, &f->mark, sizeof(now)) != 0)
+		return;
+	if (inode->kind == PT_FS_DIR) {
+		pt_fs_entry_keep(fs, f->parent, f->name, inode, known, e);
+		return;
+	}
+	e->attr_timeout = fs->entry_timeout;
+	e->entry_timeout = f->held ? 0 : fs->entry_timeout;
+}
+
+/* f: NULL: the kernel is not to keep it. */
+static void reply(fuse_req_t req, const struct found *f, struct pt_fs_inode *inode, const struct pt_node *known)
 {
 	struct pt_fs *fs = pt_fs_of(req);
 	struct fuse_entry_param e;
@@ -89,16 +118,16 @@ static void reply(fuse_req_t req, struct pt_fs_inode *parent, const char *name, 
 		pt_fs_inode_unref(fs, inode);
 		return;
 	}
-	pt_fs_inode_looked_up(fs, inode);       /* before `changes` is looked at: whoever changes it later finds that the kernel knows it */
-	if (parent)
-		pt_fs_entry_keep(fs, parent, name, inode, known, changes, &e);
+	pt_fs_inode_looked_up(fs, inode);
+	if (f)
+		keep(fs, f, inode, known, &e);
 	if (fuse_reply_entry(req, &e) < 0)      /* interrupted: the kernel never saw it */
 		pt_fs_inode_forget(fs, inode, 1);
 }
 
 void pt_fs_reply_entry(fuse_req_t req, struct pt_fs_inode *inode, const struct pt_node *known)
 {
-	reply(req, NULL, NULL, inode, known, 0);
+	reply(req, NULL, inode, known);
 }
 
 static int lookup_view(struct pt_fs *fs, struct pt_fs_inode *parent, const char *name, pid_t tid, struct pt_fs_inode **ret_inode)
@@ -109,11 +138,13 @@ static int lookup_view(struct pt_fs *fs, struct pt_fs_inode *parent, const char 
 	struct pt_fs_resolved r;
 	struct pt_fs_inode *i;
 	uint64_t next_revision;
+	bool rewrites;
 	int rc, found;
 
 	intent = pt_fs_intent_find(fs, tid, node, dir, name, ret_inode, &next_revision);
 	if (intent == PT_FS_INTENT_WRITER)
 		return 0;
+	rewrites = pt_fs_intent_rewrite_end(fs, tid);
 	found = pt_fs_view_resolve(fs, node, dir, name, &r);
 	if (intent == PT_FS_INTENT_GONE && (found < 0 || !r.view || pt_view_info(r.view)->revision < next_revision)) {
 		if (found == 0)
@@ -140,6 +171,14 @@ static int lookup_view(struct pt_fs *fs, struct pt_fs_inode *parent, const char 
 		pt_fs_resolved_done(&r);
 		pt_fail_clear();
 		return -ENOENT;
+	}
+	if (rewrites && !pt_fs_alias_is(dir)) {
+		pt_fs_resolved_done(&r);
+		pt_fail_clear();
+		rc = pt_fs_intent_write(fs, tid, node, dir, name);
+		if (rc == 0 && pt_fs_intent_find(fs, tid, node, dir, name, ret_inode, &next_revision) != PT_FS_INTENT_WRITER)
+			rc = -ENOENT;
+		return rc;
 	}
 	rc = pt_fs_view_inode(fs, node, dir, name, &r, &i);
 	pt_fs_resolved_done(&r);
@@ -278,7 +317,7 @@ static int lookup(struct pt_fs *fs, struct pt_fs_inode *parent, const char *name
 }
 
 /* A thread that has lost one race with a commit gets what it finds now, whatever comes before its OPEN. -ESTALE: superseded already. */
-static int hold_for_retry(struct pt_fs *fs, struct pt_fs_inode *i, pid_t tid)
+static int hold_for_retry(struct pt_fs *fs, struct pt_fs_inode *i, pid_t tid, bool *ret_held)
 {
 	int rc;
 
@@ -287,6 +326,7 @@ static int hold_for_retry(struct pt_fs *fs, struct pt_fs_inode *i, pid_t tid)
 	rc = pt_fs_reader_pin(fs, i);
 	if (rc == 0)
 		pt_fs_intent_hold(fs, tid, pt_fs_inode_ref(fs, i));
+	*ret_held = rc == 0;
 	pt_fail_clear();
 	return rc;
 }
@@ -296,17 +336,18 @@ void pt_fs_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 	struct pt_fs *fs = pt_fs_of(req);
 	struct pt_fs_inode *dir = pt_fs_inode(fs, parent), *i;
 	struct pt_node node = { 0 };
+	struct found f = { .parent = dir, .name = name };
 	pid_t tid = fuse_req_ctx(req)->pid;
-	uint64_t changes = atomic_load(&fs->changes);
 	int rc, try;
 
 	pt_fail_clear();
 	pt_fs_read_ahead_set(fs);
 	atomic_fetch_add(&fs->counters.ops[PT_FS_OP_LOOKUP], 1);
+	f.marked = fs->entry_timeout > 0 && pt_meta_mark(&fs->store->meta, &f.mark);
 	rc = pt_fs_where_check(fs, dir, name, tid);
 	for (try = 1; rc == 0; try++) {
 		rc = lookup(fs, dir, name, tid, &node, &i);
-		if (rc < 0 || hold_for_retry(fs, i, tid) != -ESTALE || try == HOLD_TRIES)
+		if (rc < 0 || hold_for_retry(fs, i, tid, &f.held) != -ESTALE || try == HOLD_TRIES)
 			break;
 		pt_fs_inode_unref(fs, i);
 		pt_node_done(&node);
@@ -318,9 +359,7 @@ void pt_fs_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 		fuse_reply_err(req, ENOENT);
 	else if (rc < 0)
 		pt_fs_fail(req, rc, dir, name, "lookup");
-	else if (node.id && i->kind == PT_FS_DIR)
-		reply(req, dir, name, i, &node, changes);
 	else
-		pt_fs_reply_entry(req, pt_fs_whole_prefer(fs, i), node.id ? &node : NULL);
+		reply(req, &f, pt_fs_whole_prefer(fs, i), node.id ? &node : NULL);
 	pt_node_done(&node);
 }

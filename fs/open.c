@@ -128,18 +128,50 @@ void pt_fs_handles_close(struct pt_fs *fs)
 		pt_fs_handle_close(NULL, fs, fs->handles);
 }
 
+/* An entry that the kernel has kept leads to what it led to when it was looked up; and a thread that has been sent back for that once gets what it found then. */
+static int reader_check(struct pt_fs *fs, struct pt_fs_inode *i, pid_t tid)
+{
+	int rc;
+
+	if (!fs->keeps_views || i->kind != PT_FS_VIEW || pt_fs_intent_held(fs, tid, i))
+		return 0;
+	rc = pt_fs_where_check(fs, i, NULL, tid);
+	if (rc == 0)
+		rc = pt_fs_view_current(fs, i);
+	return rc == -ENOENT ? -ESTALE : rc;
+}
+
+static int reader_opened(struct pt_fs *fs, pid_t tid, int rc)
+{
+	if (rc == -ESTALE) {
+		atomic_fetch_add(&fs->counters.stale_retries, 1);
+		pt_fs_intent_retry(fs, tid);
+	}
+	if (rc == 0) {
+		atomic_fetch_add(&fs->counters.open_views, 1);
+		pt_fs_intent_opened(fs, tid);
+	}
+	return rc;
+}
+
 static int open_reader(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h, struct pt_fs_inode *i, struct fuse_file_info *fi)
 {
 	const struct fuse_ctx *ctx = fuse_req_ctx(req);
-	int rc = pt_fs_cached_open(req, fs, h, i, fi);
+	int rc = reader_check(fs, i, ctx->pid);
 
-	if (rc == -ESTALE) {
-		atomic_fetch_add(&fs->counters.stale_retries, 1);
-		pt_fs_intent_retry(fs, ctx->pid);
-	}
-	if (rc == 0) {
-		pt_fs_intent_retry_end(fs, ctx->pid);
-		atomic_fetch_add(&fs->counters.open_views, 1);
+	if (rc == 0)
+		rc = pt_fs_cached_open(req, fs, h, i, fi);
+	return reader_opened(fs, ctx->pid, rc);
+}
+
+/* A view for writing, by an entry that the kernel may have kept. */
+static int rewrite_check(struct pt_fs *fs, struct pt_fs_inode *i, pid_t tid)
+{
+	int rc = fs->keeps_views ? pt_fs_where_check(fs, i, NULL, tid) : 0;
+
+	if (rc == 0 && fs->keeps_views && pt_fs_view_current(fs, i) == -ENOENT) {
+		pt_fail_clear();
+		rc = -ESTALE;           /* whether it is made then, the thread says */
 	}
 	return rc;
 }
@@ -153,6 +185,9 @@ static int open_view(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h, s
 
 	if (acc == O_RDONLY)
 		return open_reader(req, fs, h, i, fi);
+	rc = rewrite_check(fs, i, ctx->pid);
+	if (rc < 0)
+		return rc;
 	if (!(fi->flags & O_TRUNC) && i->stamp != PT_FS_STAMP_NONE) {
 		if (acc == O_RDWR)
 			return pt_fail(EACCES, "a revision never changes: open it read only, or write a new one from an empty file (O_TRUNC)");
@@ -215,16 +250,10 @@ static int open_whole(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h, 
 		return pt_fs_sealed_write(fs, origin, ctx->pid);
 	if ((fi->flags & O_ACCMODE) != O_RDONLY)
 		return origin->kind == PT_FS_VIEW ? open_view(req, fs, h, origin, fi) : open_many(req, fs, h, origin, fi);
-	rc = pt_fs_whole_open(req, fs, h, fi);
-	if (rc == -ESTALE) {
-		atomic_fetch_add(&fs->counters.stale_retries, 1);
-		pt_fs_intent_retry(fs, ctx->pid);
-	}
-	if (rc == 0) {
-		pt_fs_intent_retry_end(fs, ctx->pid);
-		atomic_fetch_add(&fs->counters.open_views, 1);
-	}
-	return rc;
+	rc = reader_check(fs, origin, ctx->pid);
+	if (rc == 0)
+		rc = pt_fs_whole_open(req, fs, h, fi);
+	return reader_opened(fs, ctx->pid, rc);
 }
 
 /* Writes of an ordinary file that is not read by the same descriptor go around the kernel's cache, which would hold every byte once more; what others map of it stays coherent

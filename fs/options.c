@@ -29,7 +29,7 @@ const struct pt_fs_option pt_fs_option_table[] = {
 	{ "cache_size=", "PTIO_CACHE_SIZE", "25%", "memory for whole views: bytes with K, M, G or T, or a percentage of the machine's; 0 for none" },
 	{ "cache_min=", "PTIO_CACHE_MIN", "4M", "smaller views are never kept in memory or streamed, but left to the kernel's cache" },
 	{ "open_wait=", "PTIO_OPEN_WAIT", "200", "milliseconds that opening a large view may wait for all of it to be in memory, where the kernel reads it by itself then; 0 for not at all" },
-	{ "entry_timeout=", "PTIO_ENTRY_TIMEOUT", "1", "seconds for which the kernel finds directories, and answers stat of them, without asking; 0 for never" },
+	{ "entry_timeout=", "PTIO_ENTRY_TIMEOUT", "60", "seconds for which the kernel finds names, and answers stat of them, without asking; 0 for never" },
 	{ "uid=", "PTIO_UID", "", "show all files as owned by this user id" },
 	{ "gid=", "PTIO_GID", "", "show all files as of this group id" },
 	{ "umask=", "PTIO_UMASK", "0", "permission bits (octal) to take away from all that is shown" },
@@ -385,7 +385,7 @@ static int from_environment(struct pt_fs_options *o)
 int pt_fs_options_parse(struct fuse_args *args, struct pt_fs_options *ret_options)
 {
 	struct pt_fs_options o = { .bare = PT_FORMAT_PT, .verify = PT_VERIFY_TOUCH, .create = true, .gc = true, .cache_size = memory_bytes() / 4, .cache_min = PT_VCACHE_FILE_MIN,
-				   .open_wait_ns = 200 * INT64_C(1000000), .entry_timeout = 1 };
+				   .open_wait_ns = 200 * INT64_C(1000000), .entry_timeout = -1 };
 	struct parse p = { &o, 0 };
 	int rc;
 

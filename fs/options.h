@@ -31,7 +31,7 @@ struct pt_fs_options {
 	uint64_t cache_min;             /* bytes */
 	int64_t open_wait_ns;
 	bool read_only, allow_other, force, create, gc;
-	double entry_timeout;           /* seconds */
+	double entry_timeout;           /* seconds; < 0: the default */
 	bool set_uid, set_gid;
 	uint32_t uid, gid;
 	uint32_t umask;

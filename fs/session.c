@@ -31,7 +31,7 @@ static void fs_init(void *userdata, struct fuse_conn_info *conn)
 				  FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO | FUSE_CAP_FLOCK_LOCKS | FUSE_CAP_POSIX_LOCKS);
 	pt_fs_cached_init(fs, conn);
 	/* Attributes that come with names are good for the time that the kernel may keep them. */
-	if (fs->dir_timeout > 0)
+	if (fs->entry_timeout > 0)
 		conn->want |= conn->capable & (FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO);
 	conn->want |= conn->capable & (FUSE_CAP_ATOMIC_O_TRUNC | FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_ASYNC_READ);
 }
@@ -255,12 +255,12 @@ int pt_fs_run(const struct pt_fs_options *options, struct fuse_args *args, void 
 	if (rc == 0)
 		rc = pt_fs_cached_start(fs);
 	if (rc == 0)
-		rc = pt_fs_where_start(fs);
+		rc = pt_fs_told_start(fs);
 	if (rc == 0)
 		rc = pt_fs_gc_start(fs);
 	if (rc == 0)
 		rc = serve(fs, ready, ctx);
-	pt_fs_where_stop(fs);
+	pt_fs_told_stop(fs);
 	if (fs->session)
 		fuse_session_destroy(fs->session);
 	pt_fs_gc_stop(fs);
@@ -272,7 +272,7 @@ int pt_fs_run(const struct pt_fs_options *options, struct fuse_args *args, void 
 	pt_models_free(fs->models);
 	if (fs->repo)
 		pt_repo_close(fs->repo);
-	pt_fs_where_free(fs);
+	pt_fs_told_free(fs);
 	free(fs->spool_dir);
 	pthread_mutex_destroy(&fs->handles_lock);
 	pthread_mutex_destroy(&fs->writers_lock);

@@ -50,6 +50,7 @@ int pt_fs_view_resolve(struct pt_fs *fs, uint64_t node, const char *dir, const c
 	rc = pt_tree_view_parse(dir, name, &r.req, &r.format);
 	if (rc < 0)
 		return rc;
+	r.marked = fs->entry_timeout > 0 && pt_meta_mark(&fs->store->meta, &r.mark);
 	if (r.format == PT_FORMAT_COUNT)
 		r.format = fs->options->bare;
 	if (r.req.split == PT_SPLIT_UNSET)
@@ -102,18 +103,24 @@ void pt_fs_resolved_done(struct pt_fs_resolved *r)
 	r->view = NULL;
 }
 
-int pt_fs_view_inode(struct pt_fs *fs, uint64_t node, const char *dir, const char *name, struct pt_fs_resolved *r, struct pt_fs_inode **ret_inode)
+/* The view that was used longest ago makes room. */
+static void used(struct pt_fs *fs, struct pt_fs_inode *i)
+{
+	struct pt_fs_inode *old = pt_fs_inode_lru_touch(fs, i);
+
+	if (old) {
+		pt_fs_view_drop(fs, old);
+		pt_fs_inode_unref(fs, old);
+	}
+}
+
+/* What look-ups tell of a view goes to its inode. */
+static void view_take(struct pt_fs *fs, struct pt_fs_inode *i, struct pt_fs_resolved *r)
 {
 	const struct pt_view_info *info = r->view ? pt_view_info(r->view) : NULL;
 	struct pt_manifest *m = r->view ? pt_view_manifest(r->view) : NULL;
-	struct pt_fs_inode *i, *old = NULL;
-	struct pt_fs_view *v;
-	int rc;
+	struct pt_fs_view *v = &i->view;
 
-	rc = pt_fs_inode_get(fs, PT_FS_VIEW, node, dir, name, r->stamp, &i);
-	if (rc < 0)
-		return rc;
-	v = &i->view;
 	pthread_mutex_lock(&i->lock);
 	v->mode = info ? info->mode : 0644;
 	v->uid = info ? info->uid : 0;
@@ -128,15 +135,57 @@ int pt_fs_view_inode(struct pt_fs *fs, uint64_t node, const char *dir, const cha
 			r->file = NULL;
 		}
 	}
+	v->keeps = r->stamp != PT_FS_STAMP_NONE && m && !m->pending && pt_id_is_zero(&m->container) && !pt_fs_alias_is(i->dir);
+	v->is_checked = r->marked;
+	v->checked = r->mark;
 	pthread_mutex_unlock(&i->lock);
 	if (r->stamp != PT_FS_STAMP_NONE)
-		old = pt_fs_inode_lru_touch(fs, i);
-	if (old) {
-		pt_fs_view_drop(fs, old);
-		pt_fs_inode_unref(fs, old);
-	}
+		used(fs, i);
+}
+
+int pt_fs_view_inode(struct pt_fs *fs, uint64_t node, const char *dir, const char *name, struct pt_fs_resolved *r, struct pt_fs_inode **ret_inode)
+{
+	struct pt_fs_inode *i;
+	int rc;
+
+	rc = pt_fs_inode_get(fs, PT_FS_VIEW, node, dir, name, r->stamp, &i);
+	if (rc < 0)
+		return rc;
+	view_take(fs, i, r);
 	*ret_inode = i;
 	return 0;
+}
+
+bool pt_fs_view_unchanged(struct pt_fs *fs, struct pt_fs_inode *inode)
+{
+	struct pt_meta_mark mark;
+	bool same;
+
+	if (!pt_meta_mark(&fs->store->meta, &mark))
+		return false;
+	pthread_mutex_lock(&inode->lock);
+	same = inode->view.is_checked && memcmp(&inode->view.checked, &mark, sizeof(mark)) == 0;
+	pthread_mutex_unlock(&inode->lock);
+	return same;
+}
+
+int pt_fs_view_current(struct pt_fs *fs, struct pt_fs_inode *inode)
+{
+	struct pt_fs_resolved r;
+	int rc;
+
+	if (inode->kind != PT_FS_VIEW || inode->stamp == PT_FS_STAMP_NONE || pt_fs_view_unchanged(fs, inode))
+		return 0;
+	rc = pt_fs_view_resolve(fs, inode->node, inode->dir, inode->name, &r);
+	if (rc < 0)
+		return rc;
+	if (r.stamp == inode->stamp)
+		view_take(fs, inode, &r);
+	else
+		rc = -ESTALE;
+	pt_fs_resolved_done(&r);
+	pt_fail_clear();
+	return rc;
 }
 
 void pt_fs_view_drop(struct pt_fs *fs, struct pt_fs_inode *inode)
@@ -200,6 +249,7 @@ static int view_load_locked(struct pt_fs *fs, struct pt_fs_inode *inode)
 
 int pt_fs_view_pin(struct pt_fs *fs, struct pt_fs_inode *inode)
 {
+	bool loaded;
 	int rc;
 
 	pthread_mutex_lock(&inode->lock);
@@ -209,10 +259,13 @@ int pt_fs_view_pin(struct pt_fs *fs, struct pt_fs_inode *inode)
 		if (rc == 0)
 			rc = pt_view_pin(pt_vfile_view(inode->view.file));
 	}
-	/* Further pins need no look at the store: the name was looked up just now, so the open began before any commit it misses had ended. */
+	loaded = rc == 0 && inode->view.pins == 0;
+	/* Further pins need no look at the store: the name was looked up, or found to mean this still, just now, so the open began before any commit it misses had ended. */
 	if (rc == 0)
 		inode->view.pins++;
 	pthread_mutex_unlock(&inode->lock);
+	if (loaded && inode->stamp != PT_FS_STAMP_NONE)
+		used(fs, inode);
 	return rc;
 }
 

@@ -1,16 +1,14 @@
-/* fs/where.c - directories that the kernel finds by itself for a while (entry_timeout): where it believes they are, and telling it that they changed.
+/* fs/where.c - directories that the kernel finds by itself for a while (entry_timeout): where it believes they are.
  *
- * For that long a path walk enters such a directory without asking, and stat of it is answered by the kernel. Nothing else may be stale: whoever goes on, to a name
- * in the directory, to list it, or to its attributes to change them, comes by here, and where the directory is not any more where the kernel was told, because another mount moved, removed or replaced it or one
+ * For that long a path walk enters such a directory, a layout's or a view below it without asking, and stat of it is answered by the kernel. Nothing else may be stale: whoever goes on, to a name
+ * in the directory, to list it, to open a view, or to attributes that the kernel does not hold, comes by here, and where the directory is not any more where the kernel was told, because another mount moved, removed or replaced it or one
  * above it, the answer is ESTALE and the kernel walks the path again, asking for each component. A thread that has it as working directory, or open, comes
- * back with the same directory, and goes on then. What this mount changes itself is told to the kernel before the call that changes it returns, by
- * a thread of its own. */
+ * back with the same directory, and goes on then. */
 #include "fs.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
@@ -18,12 +16,7 @@
 #include "base/io.h"
 
 #define DEPTH_MAX 65536
-#define QUEUE 256
 #define SLACK_NS ((int64_t)1000000000)  /* for a reply to reach the kernel, and for a walk that is under way */
-#define NEWS_TRIES 20
-#define NEWS_WAIT_NS 200000L
-#define LATE_MAX 64
-#define LATE_WAIT_MAX_NS 100000000
 
 struct pt_fs_where {                    /* inode's lock */
 	uint64_t parent;
@@ -43,7 +36,7 @@ void pt_fs_where_done(struct pt_fs_inode *dir)
 
 bool pt_fs_where_told(struct pt_fs *fs, struct pt_fs_inode *dir, uint64_t parent, const char *name)
 {
-	int64_t until_ns = pt_time_boot_ns() + (int64_t)(fs->dir_timeout * 1e9) + SLACK_NS;
+	int64_t until_ns = pt_time_boot_ns() + (int64_t)(fs->entry_timeout * 1e9) + SLACK_NS;
 	struct pt_fs_where *w;
 	bool same;
 
@@ -71,7 +64,7 @@ void pt_fs_where_moved(struct pt_fs *fs, uint64_t parent, const char *name)
 	struct pt_fs_inode *dir;
 	struct pt_node node;
 
-	if (fs->dir_timeout <= 0 || pt_node_lookup(fs->repo, parent, name, &node) < 0)
+	if (fs->entry_timeout <= 0 || pt_node_lookup(fs->repo, parent, name, &node) < 0)
 		return;
 	dir = node.kind == PT_NODE_DIR ? pt_fs_inode_find(fs, PT_FS_DIR, node.id, "", "", 0) : NULL;
 	if (dir)
@@ -179,32 +172,68 @@ static uint64_t name_bit(const char *name)
 
 void pt_fs_where_entry(struct pt_fs_inode *dir, const char *name)
 {
-	if (dir->kind == PT_FS_DIR)
+	if (dir->kind == PT_FS_DIR || dir->kind == PT_FS_AXIS)
 		atomic_fetch_or(&dir->entries, name_bit(name));
+}
+
+/* The namespace node's directory that the kernel came through to the inode: a reference, or NULL where it knows none. */
+static struct pt_fs_inode *way_to(struct pt_fs *fs, struct pt_fs_inode *inode)
+{
+	switch (inode->kind) {
+	case PT_FS_DIR:
+		return pt_fs_inode_ref(fs, inode);
+	case PT_FS_AXIS:
+	case PT_FS_VIEW:
+		return inode->node == PT_NODE_ROOT ? NULL : pt_fs_inode_find(fs, PT_FS_DIR, inode->node, "", "", 0);
+	default:
+		return NULL;
+	}
+}
+
+/* 1: the way to it is as the kernel was told; 0: it is not, which the serial tells. */
+static int is_there(struct pt_fs *fs, struct pt_fs_inode *inode, uint64_t *ret_serial)
+{
+	char told[PT_NAME_MAX + 1];
+	struct pt_meta_mark mark;
+	struct pt_fs_inode *dir;
+	uint64_t parent;
+	bool marked;
+	int rc = 1;
+
+	dir = way_to(fs, inode);
+	if (!dir)
+		return 1;
+	marked = dir != fs->root && pt_meta_mark(&fs->store->meta, &mark);
+	if (dir != fs->root && to_check(dir, marked ? &mark : NULL, &parent, told)) {
+		rc = chain_is_right(fs, dir, marked ? &mark : NULL, ret_serial);
+		if (rc == 1 && marked)
+			chain_found_right(fs, dir, &mark);
+		if (rc >= 0)
+			pt_fail_clear();
+	}
+	pt_fs_inode_unref(fs, dir);
+	return rc;
+}
+
+/* What it finds then is not to be superseded under it once more, nor is it to be told by ESTALE that it is given a fresh writer. */
+static void sent_back(struct pt_fs *fs, pid_t tid, uint64_t call)
+{
+	pt_fs_intent_retry(fs, tid);
+	if (call && pt_fs_caller_rewrites(tid))
+		pt_fs_intent_rewrite_begin(fs, tid, call);
 }
 
 /* ESTALE begins the walk anew only as the answer to a look-up that is not one of an entry that the kernel has: of that it only learns that the entry is wrong, and asks a
  * second time. A call is begun anew once, from the root or from what it has open: what comes again from the same call has no other way here; a walk that begins with this name does
  * so here, and is right already. After ESTALE
  * for the name that mkdir(2) and the like are to make the walk is not begun anew, but after ESTALE for making it. */
-int pt_fs_where_check(struct pt_fs *fs, struct pt_fs_inode *dir, const char *name, pid_t tid)
+int pt_fs_where_check(struct pt_fs *fs, struct pt_fs_inode *inode, const char *name, pid_t tid)
 {
-	struct pt_meta_mark mark;
-	char told[PT_NAME_MAX + 1];
-	uint64_t parent, serial = 0, call;
-	bool marked;
+	uint64_t serial = 0, call;
 	int rc;
 
-	if (fs->dir_timeout <= 0 || dir->kind != PT_FS_DIR || dir == fs->root)
-		return 0;
-	marked = pt_meta_mark(&fs->store->meta, &mark);
-	if (!to_check(dir, marked ? &mark : NULL, &parent, told))
-		return 0;
-	rc = chain_is_right(fs, dir, marked ? &mark : NULL, &serial);
-	if (rc == 1 && marked)
-		chain_found_right(fs, dir, &mark);
-	if (rc >= 0)
-		pt_fail_clear();
+	inode = pt_fs_origin(inode);
+	rc = fs->entry_timeout <= 0 ? 1 : is_there(fs, inode, &serial);
 	if (rc)
 		return rc < 0 ? rc : 0;
 	call = pt_fs_caller_call(tid);
@@ -212,198 +241,78 @@ int pt_fs_where_check(struct pt_fs *fs, struct pt_fs_inode *dir, const char *nam
 		return 0;
 	if (name && pt_fs_caller_makes(tid, name))
 		return -ENOENT;
-	if (pt_fs_intent_again(fs, tid, serial, call, !name || !(atomic_load(&dir->entries) & name_bit(name)) || pt_fs_caller_begins(tid, name)))
+	if (pt_fs_intent_again(fs, tid, serial, call, !name || !(atomic_load(&inode->entries) & name_bit(name)) || pt_fs_caller_begins(tid, name)))
 		return 0;
+	sent_back(fs, tid, call);
 	atomic_fetch_add(&fs->counters.stale_dirs, 1);
 	return -ESTALE;
 }
 
+/* The name still means this revision, whoever has committed. */
+static int meaning_check(struct pt_fs *fs, struct pt_fs_inode *inode, pid_t tid)
+{
+	int rc;
+
+	if (!fs->keeps_views || pt_fs_intent_held(fs, tid, inode))
+		return 0;
+	rc = pt_fs_view_current(fs, inode);
+	if (rc == -ENOENT || rc == -ESTALE) {
+		sent_back(fs, tid, pt_fs_caller_call(tid));
+		rc = -ESTALE;
+	}
+	return rc;
+}
+
 int pt_fs_where_check_itself(struct pt_fs *fs, struct pt_fs_inode *inode, pid_t tid)
 {
-	int rc = pt_fs_where_check(fs, inode, NULL, tid);
+	int rc;
 
+	inode = pt_fs_origin(inode);
+	rc = pt_fs_where_check(fs, inode, NULL, tid);
+	if (rc == 0)
+		rc = meaning_check(fs, inode, tid);
 	return rc == -ESTALE && pt_fs_caller_has_open(tid) ? 0 : rc;
 }
 
-/* ---- telling the kernel ---- */
-
-struct pt_fs_notifier {
-	pthread_mutex_t lock;           /* all below */
-	pthread_cond_t cond;            /* something was queued, or told, or it is the end */
-	pthread_t thread;
-	bool started, stop;
-	fuse_ino_t queue[QUEUE];
-	uint64_t queued, told;          /* ever */
-};
-
-/* What the kernel did not know in time, for whoever replies was held up: told until it does, but nobody waits for it. The notifier's thread alone. */
-struct late {
-	size_t count;
-	int64_t wait_ns, next_ns;
-	struct {
-		fuse_ino_t ino;
-		int64_t until_ns;       /* what the kernel was told before is not believed any longer */
-	} at[LATE_MAX];
-};
-
-/* False: the kernel does not know the inode. */
-static bool tell_once(struct pt_fs *fs, fuse_ino_t ino)
+/* Somebody has it open, and may be the one who asks. Nothing is noted of that: its other requests come by a path, and are sent back for it. */
+static bool asks_by_descriptor(struct pt_fs *fs, struct pt_fs_inode *view, bool open, pid_t tid, bool *ret_told)
 {
-	return fuse_lowlevel_notify_inval_inode(fs->session, ino, -1, 0) != -ENOENT;
+	uint64_t serial;
+	bool pinned;
+
+	pthread_mutex_lock(&view->lock);
+	pinned = view->view.pins > 0;
+	pthread_mutex_unlock(&view->lock);
+	if (!fs->keeps_views || !(open || pinned) || (is_there(fs, view, &serial) == 1 && pt_fs_view_current(fs, view) == 0))
+		return false;
+	*ret_told = false;
+	pt_fail_clear();
+	return open || pt_fs_caller_has_open(tid);
 }
 
-/* The kernel knows an inode a moment after the reply that names it. */
-static void tell(struct pt_fs *fs, fuse_ino_t ino, struct late *late)
+/* open(2) may ask whether it could make something in a directory, and goes on looking the name up if that fails: what it asks then, or the open, is answered with ESTALE. */
+static bool opens_below(struct pt_fs *fs, struct pt_fs_inode *inode, pid_t tid, bool *ret_told)
 {
-	int try;
+	uint64_t serial;
 
-	for (try = 0; try < NEWS_TRIES; try++) {
-		if (tell_once(fs, ino))
-			return;
-		nanosleep(&(struct timespec){ .tv_nsec = NEWS_WAIT_NS }, NULL);
-	}
-	if (late->count < LATE_MAX) {
-		late->at[late->count].ino = ino;
-		late->at[late->count++].until_ns = pt_time_boot_ns() + (int64_t)(fs->dir_timeout * 1e9);
-		late->wait_ns = 2 * NEWS_WAIT_NS;
-		late->next_ns = pt_time_boot_ns() + late->wait_ns;
-	}
+	if (fs->entry_timeout <= 0 || is_there(fs, inode, &serial) != 0 || !pt_fs_caller_opens(tid))
+		return false;
+	*ret_told = false;
+	return true;
 }
 
-static void tell_late(struct pt_fs *fs, struct late *late)
+int pt_fs_where_check_attr(struct pt_fs *fs, struct pt_fs_inode *inode, bool open, pid_t tid, bool *ret_told)
 {
-	int64_t now = pt_time_boot_ns();
-	size_t i, kept = 0;
-
-	for (i = 0; i < late->count; i++)
-		if (!tell_once(fs, late->at[i].ino) && now < late->at[i].until_ns)
-			late->at[kept++] = late->at[i];
-	late->count = kept;
-	late->wait_ns = late->wait_ns < LATE_WAIT_MAX_NS / 2 ? late->wait_ns * 2 : LATE_WAIT_MAX_NS;
-	late->next_ns = now + late->wait_ns;
-}
-
-/* Until something is queued, or ns have passed. */
-static void sleep_locked(struct pt_fs_notifier *n, int64_t ns)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	t = pt_fs_time(pt_fs_time_ns(t) + ns);
-	pthread_cond_timedwait(&n->cond, &n->lock, &t);
-}
-
-static void *notify(void *arg)
-{
-	struct pt_fs *fs = arg;
-	struct pt_fs_notifier *n = fs->notifier;
-	struct late late = { .count = 0 };
-	fuse_ino_t ino;
-	int64_t left;
-
-	pthread_mutex_lock(&n->lock);
-	while (!n->stop) {
-		left = late.count ? late.next_ns - pt_time_boot_ns() : INT64_MAX;
-		if (left <= 0) {
-			pthread_mutex_unlock(&n->lock);
-			tell_late(fs, &late);
-			pthread_mutex_lock(&n->lock);
-		} else if (n->told < n->queued) {
-			ino = n->queue[n->told % QUEUE];
-			pthread_mutex_unlock(&n->lock);
-			tell(fs, ino, &late);
-			pthread_mutex_lock(&n->lock);
-			n->told++;
-			pthread_cond_broadcast(&n->cond);
-		} else if (late.count) {
-			sleep_locked(n, left);
-		} else {
-			pthread_cond_wait(&n->cond, &n->lock);
-		}
-	}
-	pthread_mutex_unlock(&n->lock);
-	return NULL;
-}
-
-/* A commit of this process has changed a node: attributes of it that the kernel holds are wrong from now on. */
-static void changed(void *ctx, uint64_t node)
-{
-	struct pt_fs *fs = ctx;
-	struct pt_fs_notifier *n = fs->notifier;
-	struct pt_fs_inode *dir;
-	uint64_t mine;
-	bool known;
-
-	atomic_fetch_add(&fs->changes, 1);
-	dir = pt_fs_inode_find(fs, PT_FS_DIR, node, "", "", 0);
-	if (!dir)
-		return;
-	pthread_mutex_lock(&fs->table_lock);
-	known = dir->nlookup > 0 || dir == fs->root;
-	pthread_mutex_unlock(&fs->table_lock);
-	pthread_mutex_lock(&n->lock);
-	while (known && !n->stop && n->queued - n->told == QUEUE)
-		pthread_cond_wait(&n->cond, &n->lock);
-	if (known && !n->stop) {
-		n->queue[n->queued % QUEUE] = pt_fs_inode_id(fs, dir);
-		mine = ++n->queued;
-		pthread_cond_broadcast(&n->cond);
-		while (!n->stop && n->told < mine)
-			pthread_cond_wait(&n->cond, &n->lock);
-	}
-	pthread_mutex_unlock(&n->lock);
-	pt_fs_inode_unref(fs, dir);
-}
-
-int pt_fs_where_start(struct pt_fs *fs)
-{
-	pthread_condattr_t attr;
-	struct pt_meta_mark mark;
+	bool view;
 	int rc;
 
-	/* Without marks every step would have to ask the store, which is what the time is to save. */
-	fs->dir_timeout = pt_meta_mark(&fs->store->meta, &mark) ? fs->options->entry_timeout : 0;
-	if (fs->dir_timeout <= 0)
+	inode = pt_fs_origin(inode);
+	view = inode->kind == PT_FS_VIEW;
+	*ret_told = !view || !pt_fs_intent_held(fs, tid, inode);
+	if (view ? asks_by_descriptor(fs, inode, open, tid, ret_told) : opens_below(fs, inode, tid, ret_told))
 		return 0;
-	fs->notifier = pt_calloc(1, sizeof(*fs->notifier));
-	if (!fs->notifier)
-		return pt_fail_nomem();
-	pthread_mutex_init(&fs->notifier->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&fs->notifier->cond, &attr);
-	pthread_condattr_destroy(&attr);
-	rc = pthread_create(&fs->notifier->thread, NULL, notify, fs);
-	if (rc)
-		return pt_fail(rc, "cannot start a thread: %s", strerror(rc));
-	fs->notifier->started = true;
-	pt_repo_on_change(fs->repo, changed, fs);
-	return 0;
-}
-
-void pt_fs_where_stop(struct pt_fs *fs)
-{
-	struct pt_fs_notifier *n = fs->notifier;
-
-	if (!n)
-		return;
-	pthread_mutex_lock(&n->lock);
-	n->stop = true;
-	pthread_cond_broadcast(&n->cond);
-	pthread_mutex_unlock(&n->lock);
-	if (n->started)
-		pthread_join(n->thread, NULL);
-	n->started = false;
-}
-
-void pt_fs_where_free(struct pt_fs *fs)
-{
-	struct pt_fs_notifier *n = fs->notifier;
-
-	if (!n)
-		return;
-	pthread_cond_destroy(&n->cond);
-	pthread_mutex_destroy(&n->lock);
-	free(n);
-	fs->notifier = NULL;
+	rc = pt_fs_where_check(fs, inode, NULL, tid);
+	if (rc == 0)
+		rc = meaning_check(fs, inode, tid);
+	return rc == -ESTALE && !view && pt_fs_caller_has_open(tid) ? 0 : rc;
 }

@@ -54,7 +54,11 @@ void pt_repo_changed(struct pt_repo *repo, const struct pt_meta_op *ops, size_t 
 	size_t i;
 
 	for (i = 0; fn && i < count; i++) {
-		node = ops[i].kind == PT_META_COMPARE ? 0 : pt_rkey_changes(ops[i].key.data, ops[i].key.len);
+		if (ops[i].kind == PT_META_COMPARE)
+			continue;
+		if (pt_rkey_is_models(ops[i].key.data, ops[i].key.len))
+			fn(repo->change_ctx, PT_REPO_CHANGE_ANY);
+		node = pt_rkey_changes(ops[i].key.data, ops[i].key.len);
 		if (node && node != last)
 			fn(repo->change_ctx, node);
 		last = node ? node : last;

@@ -52,13 +52,18 @@ void pt_rkey_models(struct pt_rkey *ret_key, uint64_t node)
 	key_be64(ret_key, node);
 }
 
+bool pt_rkey_is_models(const void *key, size_t len)
+{
+	return len == 9 && *(const uint8_t *)key == 'f';
+}
+
 uint64_t pt_rkey_changes(const void *key, size_t len)
 {
 	const uint8_t *b = key;
 	uint64_t node = 0;
 	int i;
 
-	if (len != 9 || (b[0] != 'n' && b[0] != 't'))
+	if (!(len == 9 && (b[0] == 'n' || b[0] == 't')) && !(len >= 9 && b[0] == 'm'))
 		return 0;
 	for (i = 1; i <= 8; i++)
 		node = node << 8 | b[i];

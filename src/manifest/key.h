@@ -25,7 +25,8 @@ void pt_rkey_node(struct pt_rkey *ret_key, uint64_t node);
 void pt_rkey_times(struct pt_rkey *ret_key, uint64_t node);
 /* When a directory's model files last changed. */
 void pt_rkey_models(struct pt_rkey *ret_key, uint64_t node);
-/* The node whose record, or time of the last change of entries, a key is that of; 0: another key. */
+bool pt_rkey_is_models(const void *key, size_t len);
+/* The node whose record, time of the last change of entries, or manifest a key is that of; 0: another key. */
 uint64_t pt_rkey_changes(const void *key, size_t len);
 /* scope NULL: the prefix of all scopes of the node. */
 void pt_rkey_manifest(struct pt_rkey *ret_key, uint64_t node, const char *scope);

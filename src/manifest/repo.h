@@ -37,8 +37,9 @@ int pt_repo_ahead_begin(struct pt_repo *repo, const char *const *keys, size_t co
 int pt_repo_ahead_content(struct pt_repo_ahead *ahead, const uint64_t *nodes, size_t count);
 void pt_repo_ahead_end(struct pt_repo_ahead *ahead);
 
-/* fn is called for each node whose own record or times a batch of this process has changed, before the call that committed it returns; in any thread, maybe with
- * the caller's locks held. One a repo. fn may read the repo, not change it. */
+/* fn is called for each node whose own record, times or manifests a batch of this process has changed, before the call that committed it returns; with PT_REPO_CHANGE_ANY where
+ * model files have, which views of any key may depend on; in any thread, maybe with the caller's locks held. One a repo. fn may read the repo, not change it. */
+#define PT_REPO_CHANGE_ANY ((uint64_t)0)
 typedef void pt_repo_change_fn(void *ctx, uint64_t node);
 void pt_repo_on_change(struct pt_repo *repo, pt_repo_change_fn *fn, void *ctx);
 

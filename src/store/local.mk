@@ -44,6 +44,8 @@ libptio_core_la_SOURCES += \
 	src/store/sqlite_conn.h \
 	src/store/sqlite_file.c \
 	src/store/sqlite_file.h \
+	src/store/sqlite_news.c \
+	src/store/sqlite_news.h \
 	src/store/sqlite_record.c \
 	src/store/sqlite_record.h \
 	src/store/sqlite_vfs.c \

@@ -24,6 +24,7 @@
 #define PT_META_BEGINS_MIN 9
 #define PT_META_BESIDE_MAX 3
 #define PT_META_GROUP_MAX 262144
+#define PT_META_OWN 1024
 
 struct pt_meta_key {
 	const void *data;
@@ -126,6 +127,7 @@ struct pt_meta {
 	bool read_only;                 /* the checked forms refuse changes: -EROFS */
 	struct pt_meta_cache *cache;    /* of gets and scans of a prefix, or NULL (pt_meta_cache_on) */
 	struct pt_meta_counters counters;       /* each field by an atomic add */
+	uint64_t own[PT_META_OWN];      /* versions of this process's last batches, by their remainder; atomically */
 };
 
 /* Engines. */
@@ -172,6 +174,9 @@ struct pt_blob_ref;
 int pt_meta_pin(struct pt_meta *m, struct pt_data *d, const struct pt_blob_ref *refs, size_t count);
 /* The highest version at this moment; 0: it is not known without asking the index, or there are no marks. */
 uint64_t pt_meta_version_known(struct pt_meta *m);
+/* All versions above `after` up to `upto` are of batches that this process has committed by this engine: each batch that changes something is one version. False too for those that
+ * have not returned yet, and where there are many. */
+bool pt_meta_own(struct pt_meta *m, uint64_t after, uint64_t upto);
 /* The highest version now. */
 int pt_meta_version(struct pt_meta *m, uint64_t *ret_version);
 int pt_meta_watch(struct pt_meta *m, uint64_t seen, int64_t timeout_ns, uint64_t *ret_version);

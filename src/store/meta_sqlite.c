@@ -25,15 +25,16 @@
 #include "store/meta_cache.h"
 #include "store/sqlite_conn.h"
 #include "store/sqlite_file.h"
+#include "store/sqlite_news.h"
 #include "store/sqlite_record.h"
 #include "store/sqlite_vfs.h"
 
 #define POOL_KEPT 16                            /* idle reading connections kept open */
 #define RESERVE_EVERY 64                        /* batches from one try to the next to keep space again */
-#define POLL_NS (10 * INT64_C(1000000))         /* how often a watch looks for other processes' commits */
 
 struct sqlite_meta {
 	char *path;                             /* NULL: in memory */
+	char *log;                              /* SQLite's, beside it */
 	enum pt_sqlite_mode mode;
 	pid_t pid;
 	/* Locks in the order they are taken: write_lock, then pool_lock or watch_lock. */
@@ -338,31 +339,58 @@ static int64_t monotonic_ns(void)
 	return (int64_t)t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
 }
 
+/* In memory, and of a file that nobody can change: only this process commits. */
+static void wait_for_own(struct sqlite_meta *m, uint64_t seen, int64_t deadline)
+{
+	struct timespec t = { .tv_sec = deadline / INT64_C(1000000000), .tv_nsec = deadline % INT64_C(1000000000) };
+	int rc = 0;
+
+	pthread_mutex_lock(&m->watch_lock);
+	while (m->highest <= seen && rc == 0)
+		rc = pthread_cond_timedwait(&m->watch_cond, &m->watch_lock, &t);
+	pthread_mutex_unlock(&m->watch_lock);
+}
+
+static bool mark_is(struct sqlite_meta *m, const struct pt_meta_mark *mark)
+{
+	struct pt_meta_mark now;
+
+	return sqlite_mark(m, &now) && memcmp(&now, mark, sizeof(now)) == 0;
+}
+
+/* mark: from before the index was asked, if there was one. Else it is asked again each time. */
+static void wait_for_all(struct sqlite_meta *m, const struct pt_meta_mark *mark, struct pt_sqlite_news *news, int64_t deadline)
+{
+	do
+		pt_sqlite_news_wait(news, deadline);
+	while (mark && mark_is(m, mark) && monotonic_ns() < deadline);
+}
+
 static void sqlite_watch(void *h, uint64_t seen, int64_t timeout_ns, uint64_t *ret_version, struct pt_done *done)
 {
 	struct sqlite_meta *m = h;
+	struct pt_sqlite_news news = { .fd = -1 };
 	int64_t deadline = monotonic_ns();
+	struct pt_meta_mark mark;
 	uint64_t version;
+	bool marked;
 	int rc;
 
 	if (__builtin_add_overflow(deadline, timeout_ns, &deadline))
 		deadline = INT64_MAX;
-	while ((rc = highest_now(m, &version)) == 0 && version <= seen) {
-		int64_t now = monotonic_ns();
-		int64_t until = now + POLL_NS;
-		struct timespec t;
-
-		if (now >= deadline)
+	if (timeout_ns > 0 && m->mode == PT_SQLITE_OPEN)
+		pt_sqlite_news_init(&news, m->log);
+	for (;;) {
+		marked = sqlite_mark(m, &mark);
+		rc = highest_now(m, &version);
+		if (rc < 0 || version > seen || monotonic_ns() >= deadline)
 			break;
-		if (until > deadline)
-			until = deadline;
-		t.tv_sec = until / INT64_C(1000000000);
-		t.tv_nsec = until % INT64_C(1000000000);
-		pthread_mutex_lock(&m->watch_lock);
-		if (m->highest <= seen)
-			pthread_cond_timedwait(&m->watch_cond, &m->watch_lock, &t);
-		pthread_mutex_unlock(&m->watch_lock);
+		if (m->mode == PT_SQLITE_OPEN)
+			wait_for_all(m, marked ? &mark : NULL, &news, deadline);
+		else
+			wait_for_own(m, seen, deadline);
 	}
+	pt_sqlite_news_done(&news);
 	if (rc == 0)
 		*ret_version = version;
 	pt_done_call(done, rc);
@@ -443,6 +471,7 @@ static void sqlite_close(void *h)
 	pthread_mutex_destroy(&m->watch_lock);
 	pthread_mutex_destroy(&m->pool_lock);
 	pthread_mutex_destroy(&m->write_lock);
+	free(m->log);
 	free(m->path);
 	free(m);
 }
@@ -502,7 +531,8 @@ int pt_meta_sqlite_open(const char *path, struct pt_meta *ret_meta)
 	pthread_condattr_destroy(&attr);
 	if (path) {
 		m->path = pt_strdup(path);
-		if (!m->path) {
+		m->log = pt_asprintf("%s-wal", path);
+		if (!m->path || !m->log) {
 			rc = pt_fail_nomem();
 			goto fail;
 		}

@@ -230,6 +230,18 @@ def test_the_cache_stays_within_its_size_and_mapped_views_survive_eviction(mount
     assert mnt.errors() == ""
 
 
+def test_an_evicted_view_whose_name_the_kernel_knows_comes_back_into_memory(mounts):
+    mnt = mounts(options="serve=cache,cache_size=20M,entry_timeout=3600")
+    arrays = [array(30 + i) for i in range(5)]
+    paths = [save(mnt, f"w{i}", a) for i, a in enumerate(arrays)]
+    for _ in range(2):
+        for path, a in zip(paths, arrays):
+            for _ in range(3):
+                assert (np.load(path) == a).all()
+            warm(path)
+    assert metrics(mnt)["ptio_cache_fills_total"] >= 8
+
+
 def test_damage_is_reported_whichever_way(way, scratch):
     a = array(20)
     path = save(way, "w", a)

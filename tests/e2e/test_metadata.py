@@ -27,7 +27,8 @@ def many(mount, count):
         np.save(mount.key(f"many/t{i}") / "full.npy", x)
 
 
-def test_looking_again_at_what_has_not_changed_asks_the_index_nothing(mnt):
+def test_looking_again_at_what_has_not_changed_asks_the_index_nothing(mounts):
+    mnt = mounts(options="entry_timeout=0")
     many(mnt, 50)
     for _ in range(2):
         for i in range(50):

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/io.h"
+#include "store/sqlite_news.h"
 #include "store/sqlite_vfs.h"
 #include "unit/rng.h"
 #include "unit/store_support.h"
@@ -176,6 +177,56 @@ START_TEST(a_watch_sees_other_processes_commits)
 	ck_assert_uint_eq(now, 1);
 	child_join(pid);
 	pt_meta_close(&meta);
+}
+END_TEST
+
+START_TEST(batches_of_this_process_are_told_from_others)
+{
+	uint64_t first, last, version;
+	struct pt_meta meta;
+	pid_t pid;
+
+	MUST_WORK(pt_meta_sqlite_open(path, &meta));
+	MUST_WORK(meta_put(&meta, "a", "v", 1, &first));
+	MUST_WORK(meta_put(&meta, "b", "v", 1, &last));
+	ck_assert(pt_meta_own(&meta, first - 1, last));
+	ck_assert(pt_meta_own(&meta, last, last));
+	ck_assert(!pt_meta_own(&meta, last, last + 1));
+	pid = child_start(put_one, (void *)(uintptr_t)"k", NULL);
+	child_join(pid);
+	MUST_WORK(pt_meta_version(&meta, &version));
+	ck_assert_uint_gt(version, last);
+	ck_assert(!pt_meta_own(&meta, last, version));
+	MUST_WORK(meta_put(&meta, "c", "v", 1, &last));
+	ck_assert(pt_meta_own(&meta, version, last));
+	ck_assert(!pt_meta_own(&meta, first - 1, last));
+	for (int i = 0; i < PT_META_OWN + 10; i++)
+		MUST_WORK(meta_put(&meta, "c", "v", 1, &version));
+	ck_assert(pt_meta_own(&meta, version - PT_META_OWN, version));
+	ck_assert(!pt_meta_own(&meta, last, version));
+	pt_meta_close(&meta);
+}
+END_TEST
+
+START_TEST(news_of_a_log_are_what_is_written_to_it)
+{
+	int fd = open(path, O_WRONLY | O_CREAT, 0600);
+	struct pt_sqlite_news news;
+	int64_t before;
+
+	ck_assert_int_ge(fd, 0);
+	pt_sqlite_news_init(&news, path);
+	ck_assert_int_ge(news.fd, 0);
+	before = news.since_ns;
+	pt_sqlite_news_wait(&news, INT64_MAX);
+	ck_assert_int_eq(news.since_ns, before);
+	ck_assert_int_eq(pwrite(fd, "x", 1, 0), 1);
+	pt_sqlite_news_wait(&news, INT64_MAX);
+	ck_assert_int_gt(news.since_ns, before);
+	pt_sqlite_news_done(&news);
+	/* Without inotify it is time to look again all the same. */
+	pt_sqlite_news_wait(&news, INT64_MAX);
+	close(fd);
 }
 END_TEST
 
@@ -518,6 +569,8 @@ int main(void)
 	tcase_add_test(tcases[0], processes_that_compare_and_set_lose_no_count);
 	tcase_add_test(tcases[0], a_killed_committer_leaves_every_batch_that_it_told_of);
 	tcase_add_test(tcases[0], a_watch_sees_other_processes_commits);
+	tcase_add_test(tcases[0], batches_of_this_process_are_told_from_others);
+	tcase_add_test(tcases[0], news_of_a_log_are_what_is_written_to_it);
 	tcase_add_test(tcases[0], an_index_made_by_many_at_once_is_one);
 	tcase_add_test(tcases[0], a_forked_child_is_refused);
 	tcase_add_test(tcases[1], a_flipped_bit_is_refused_or_harmless);
