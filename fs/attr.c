@@ -272,13 +272,12 @@ void pt_fs_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set
 			rc = pt_fail(EACCES, "this file is made by ptio and read only");
 		}
 	}
-	pt_fs_told(fs, pt_fs_inode(fs, ino));
 	if (rc == 0)
 		rc = pt_fs_attr(fs, i, NULL, &st, &timeout);
 	if (rc < 0)
 		pt_fs_fail(req, rc, i, NULL, "setattr");
 	else
-		fuse_reply_attr(req, &st, i->kind == PT_FS_VIEW && !pt_fs_view_unchanged(fs, i) ? 0 : timeout);
+		fuse_reply_attr(req, &st, 0);   /* older kernels believe it even where they were told to forget the attributes after they had asked */
 }
 
 void pt_fs_statfs(fuse_req_t req, fuse_ino_t ino)

@@ -5,8 +5,8 @@
  * copytree and tar make all that they copy. So a look-up on behalf of such a call finds nothing where nothing is listed (docs/PATHS.md "Listing"), and the
  * MKDIR or CREATE that follows succeeds. Where /proc does not tell (another pid namespace, no right to trace), such calls say EEXIST.
  *
- * A path may lead to a directory that is not there any more (where.c), a descriptor never does. What changes attributes by descriptor the kernel does not try
- * again after ESTALE; where /proc does not tell, such a call fails once. */
+ * A path may lead to a directory that is not there any more, or to a view that was superseded (where.c), a descriptor never does. What changes attributes by descriptor the kernel
+ * does not try again after ESTALE; where /proc does not tell, such a call fails once, and views are not kept, so that paths do not lead to superseded ones. */
 #include "fs.h"
 
 #include <fcntl.h>
@@ -34,15 +34,22 @@ struct call {
 	uint64_t hash;                  /* of all arguments, and of where it was called */
 };
 
+static int call_open(pid_t tid)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/syscall", (int)tid);
+	return open(path, O_RDONLY | O_CLOEXEC);
+}
+
 static struct call call_of(pid_t tid)
 {
 	struct call c = { .number = -1 };
-	char path[64], text[160], *p;
+	char text[160], *p;
 	ssize_t n;
 	int fd, i;
 
-	snprintf(path, sizeof(path), "/proc/%d/syscall", (int)tid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
+	fd = call_open(tid);
 	if (fd < 0)
 		return c;
 	/* It says "running" until the thread, whose request is here already, has gone to sleep. */
@@ -57,6 +64,22 @@ static struct call call_of(pid_t tid)
 	for (i = 0; i < ARGS; i++)
 		c.arg[i] = strtoul(p, &p, 16);
 	return c;
+}
+
+bool pt_fs_caller_tells(struct pt_fs *fs, pid_t tid)
+{
+	char text[8];
+	bool tells;
+	int fd;
+
+	if (atomic_load(&fs->callers_silent))
+		return false;
+	fd = call_open(tid);
+	tells = fd >= 0 && pread(fd, text, sizeof(text), 0) > 0;
+	if (fd >= 0)
+		close(fd);
+	atomic_store(tells ? &fs->callers_tell : &fs->callers_silent, true);
+	return tells;
 }
 
 static uint32_t slot(pid_t tid)

@@ -151,6 +151,7 @@ struct pt_fs {
 	struct pt_fs_gc *gc;
 	struct pt_models *models;
 	double entry_timeout;           /* seconds for which the kernel finds names by itself */
+	atomic_bool callers_tell, callers_silent;      /* /proc told of some caller, and did not of another (caller.c) */
 	bool keeps_views;               /* not directories alone: the store is here, and is watched */
 	struct pt_fs_notifier *notifier;
 	atomic_uint_fast64_t where_serial;
@@ -252,6 +253,8 @@ bool pt_fs_caller_makes_dir(struct pt_fs *fs, pid_t tid, const char *name);
 bool pt_fs_caller_excludes(pid_t tid);
 /* The thread is inside a call about attributes that takes a descriptor and no path, as fchmod(2) and fstat(2). */
 bool pt_fs_caller_has_open(pid_t tid);
+/* /proc tells of the thread, and has told of all others so far. */
+bool pt_fs_caller_tells(struct pt_fs *fs, pid_t tid);
 /* The thread is inside open(2) or the like, or /proc does not tell. */
 bool pt_fs_caller_opens(pid_t tid);
 /* The thread is inside a call that opens a file to write it anew, or cuts it to nothing. */
@@ -312,6 +315,8 @@ int pt_fs_where_check(struct pt_fs *fs, struct pt_fs_inode *inode, const char *n
 /* The same before an inode's own attributes are changed, or extended ones read; any inode; and a view is still what its name means. By descriptor a thread changes what it
  * has open, wherever that is. */
 int pt_fs_where_check_itself(struct pt_fs *fs, struct pt_fs_inode *inode, pid_t tid);
+/* Of a view: its name still means this revision, whoever has committed. Else -ESTALE, or 0 to whom it comes by a descriptor, or because it is held for him. */
+int pt_fs_where_check_meaning(struct pt_fs *fs, struct pt_fs_inode *inode, pid_t tid);
 /* The same before attributes are read; open: by a descriptor, as the kernel says, which does not always. Who has a view open that has been superseded gets its attributes,
  * which the kernel is not to keep then (*ret_told false): the next stat by path must not be answered with them. */
 int pt_fs_where_check_attr(struct pt_fs *fs, struct pt_fs_inode *inode, bool open, pid_t tid, bool *ret_told);
@@ -396,8 +401,6 @@ void pt_fs_resolved_done(struct pt_fs_resolved *r);
 int pt_fs_view_inode(struct pt_fs *fs, uint64_t node, const char *dir, const char *name, struct pt_fs_resolved *r, struct pt_fs_inode **ret_inode);
 /* 0: the inode is no view, or its name still means this revision; -ESTALE, -ENOENT: it does not. */
 int pt_fs_view_current(struct pt_fs *fs, struct pt_fs_inode *inode);
-/* Nobody has committed since the view was found to be what its name means. */
-bool pt_fs_view_unchanged(struct pt_fs *fs, struct pt_fs_inode *inode);
 /* 0; -ESTALE: superseded, look up again; or why it cannot be read. */
 int pt_fs_view_pin(struct pt_fs *fs, struct pt_fs_inode *inode);
 void pt_fs_view_unpin(struct pt_fs *fs, struct pt_fs_inode *inode);

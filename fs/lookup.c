@@ -82,8 +82,14 @@ struct found {
 	bool held;                      /* for this thread alone, which may find something else the next time */
 };
 
+/* A name is kept where it can be told from a descriptor of what it once led to. */
+static bool keeps_for(struct pt_fs *fs, pid_t tid)
+{
+	return !atomic_load(&fs->callers_silent) && (atomic_load(&fs->callers_tell) || pt_fs_caller_tells(fs, tid));
+}
+
 /* May the kernel keep the entry and its attributes? It is on the list of what is told before the mark is compared: whoever changes something later finds it there. */
-static void keep(struct pt_fs *fs, const struct found *f, struct pt_fs_inode *inode, const struct pt_node *known, struct fuse_entry_param *e)
+static void keep(struct pt_fs *fs, const struct found *f, struct pt_fs_inode *inode, const struct pt_node *known, pid_t tid, struct fuse_entry_param *e)
 {
 	struct pt_fs_inode *origin = pt_fs_origin(inode);
 	bool axis = inode->kind == PT_FS_AXIS && !pt_fs_alias_is(inode->dir), view = origin->kind == PT_FS_VIEW && origin->view.keeps;
@@ -102,7 +108,7 @@ static void keep(struct pt_fs *fs, const struct found *f, struct pt_fs_inode *in
 		return;
 	}
 	e->attr_timeout = fs->entry_timeout;
-	e->entry_timeout = f->held ? 0 : fs->entry_timeout;
+	e->entry_timeout = f->held || (view && !keeps_for(fs, tid)) ? 0 : fs->entry_timeout;
 }
 
 /* f: NULL: the kernel is not to keep it. */
@@ -120,7 +126,7 @@ static void reply(fuse_req_t req, const struct found *f, struct pt_fs_inode *ino
 	}
 	pt_fs_inode_looked_up(fs, inode);
 	if (f)
-		keep(fs, f, inode, known, &e);
+		keep(fs, f, inode, known, fuse_req_ctx(req)->pid, &e);
 	if (fuse_reply_entry(req, &e) < 0)      /* interrupted: the kernel never saw it */
 		pt_fs_inode_forget(fs, inode, 1);
 }

@@ -136,9 +136,7 @@ static int reader_check(struct pt_fs *fs, struct pt_fs_inode *i, pid_t tid)
 	if (!fs->keeps_views || i->kind != PT_FS_VIEW || pt_fs_intent_held(fs, tid, i))
 		return 0;
 	rc = pt_fs_where_check(fs, i, NULL, tid);
-	if (rc == 0)
-		rc = pt_fs_view_current(fs, i);
-	return rc == -ENOENT ? -ESTALE : rc;
+	return rc < 0 ? rc : pt_fs_where_check_meaning(fs, i, tid);
 }
 
 static int reader_opened(struct pt_fs *fs, pid_t tid, int rc)

@@ -156,7 +156,8 @@ int pt_fs_view_inode(struct pt_fs *fs, uint64_t node, const char *dir, const cha
 	return 0;
 }
 
-bool pt_fs_view_unchanged(struct pt_fs *fs, struct pt_fs_inode *inode)
+/* Nobody has committed since the view was found to be what its name means. */
+static bool is_unchanged(struct pt_fs *fs, struct pt_fs_inode *inode)
 {
 	struct pt_meta_mark mark;
 	bool same;
@@ -174,7 +175,7 @@ int pt_fs_view_current(struct pt_fs *fs, struct pt_fs_inode *inode)
 	struct pt_fs_resolved r;
 	int rc;
 
-	if (inode->kind != PT_FS_VIEW || inode->stamp == PT_FS_STAMP_NONE || pt_fs_view_unchanged(fs, inode))
+	if (inode->kind != PT_FS_VIEW || inode->stamp == PT_FS_STAMP_NONE || is_unchanged(fs, inode))
 		return 0;
 	rc = pt_fs_view_resolve(fs, inode->node, inode->dir, inode->name, &r);
 	if (rc < 0)

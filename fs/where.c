@@ -248,19 +248,44 @@ int pt_fs_where_check(struct pt_fs *fs, struct pt_fs_inode *inode, const char *n
 	return -ESTALE;
 }
 
-/* The name still means this revision, whoever has committed. */
-static int meaning_check(struct pt_fs *fs, struct pt_fs_inode *inode, pid_t tid)
+/* A view that its name does not lead to any more. A call that has been sent back for that and comes again does not come by the name, but by a descriptor, as through /proc/self/fd. */
+static int superseded(struct pt_fs *fs, const struct pt_fs_inode *view, pid_t tid)
+{
+	uint64_t serial = ~view->generation;    /* those of directories count from the other end */
+	uint64_t call = pt_fs_caller_call(tid);
+
+	if (pt_fs_intent_again(fs, tid, serial, call, true)) {
+		pt_fail_clear();
+		return 0;
+	}
+	sent_back(fs, tid, call);
+	return -ESTALE;
+}
+
+int pt_fs_where_check_meaning(struct pt_fs *fs, struct pt_fs_inode *inode, pid_t tid)
 {
 	int rc;
 
 	if (!fs->keeps_views || pt_fs_intent_held(fs, tid, inode))
 		return 0;
 	rc = pt_fs_view_current(fs, inode);
-	if (rc == -ENOENT || rc == -ESTALE) {
-		sent_back(fs, tid, pt_fs_caller_call(tid));
-		rc = -ESTALE;
-	}
-	return rc;
+	return rc == -ENOENT || rc == -ESTALE ? superseded(fs, inode, tid) : rc;
+}
+
+static bool is_open(struct pt_fs_inode *view)
+{
+	bool pinned;
+
+	pthread_mutex_lock(&view->lock);
+	pinned = view->view.pins > 0;
+	pthread_mutex_unlock(&view->lock);
+	return pinned;
+}
+
+/* The thread asks by descriptor, or about a view that somebody has open, and nobody can tell whether it is that one. */
+static bool may_have_open(struct pt_fs *fs, struct pt_fs_inode *inode, pid_t tid)
+{
+	return pt_fs_caller_has_open(tid) || (inode->kind == PT_FS_VIEW && is_open(inode) && !pt_fs_caller_tells(fs, tid));
 }
 
 int pt_fs_where_check_itself(struct pt_fs *fs, struct pt_fs_inode *inode, pid_t tid)
@@ -270,24 +295,20 @@ int pt_fs_where_check_itself(struct pt_fs *fs, struct pt_fs_inode *inode, pid_t 
 	inode = pt_fs_origin(inode);
 	rc = pt_fs_where_check(fs, inode, NULL, tid);
 	if (rc == 0)
-		rc = meaning_check(fs, inode, tid);
-	return rc == -ESTALE && pt_fs_caller_has_open(tid) ? 0 : rc;
+		rc = pt_fs_where_check_meaning(fs, inode, tid);
+	return rc == -ESTALE && may_have_open(fs, inode, tid) ? 0 : rc;
 }
 
-/* Somebody has it open, and may be the one who asks. Nothing is noted of that: its other requests come by a path, and are sent back for it. */
+/* Of a view that was superseded. Nothing is noted of that: what the thread asks by a path is sent back for it. */
 static bool asks_by_descriptor(struct pt_fs *fs, struct pt_fs_inode *view, bool open, pid_t tid, bool *ret_told)
 {
 	uint64_t serial;
-	bool pinned;
 
-	pthread_mutex_lock(&view->lock);
-	pinned = view->view.pins > 0;
-	pthread_mutex_unlock(&view->lock);
-	if (!fs->keeps_views || !(open || pinned) || (is_there(fs, view, &serial) == 1 && pt_fs_view_current(fs, view) == 0))
+	if (!fs->keeps_views || (is_there(fs, view, &serial) == 1 && pt_fs_view_current(fs, view) == 0))
 		return false;
 	*ret_told = false;
 	pt_fail_clear();
-	return open || pt_fs_caller_has_open(tid);
+	return open || may_have_open(fs, view, tid);
 }
 
 /* open(2) may ask whether it could make something in a directory, and goes on looking the name up if that fails: what it asks then, or the open, is answered with ESTALE. */
@@ -313,6 +334,6 @@ int pt_fs_where_check_attr(struct pt_fs *fs, struct pt_fs_inode *inode, bool ope
 		return 0;
 	rc = pt_fs_where_check(fs, inode, NULL, tid);
 	if (rc == 0)
-		rc = meaning_check(fs, inode, tid);
+		rc = pt_fs_where_check_meaning(fs, inode, tid);
 	return rc == -ESTALE && !view && pt_fs_caller_has_open(tid) ? 0 : rc;
 }

@@ -1,4 +1,6 @@
 """Names and attributes that the kernel keeps: what it need not ask for, and that nothing opened is ever what another mount has replaced."""
+import contextlib
+import ctypes
 import multiprocessing
 import os
 import threading
@@ -7,6 +9,7 @@ import time
 import numpy as np
 import pytest
 
+import conftest
 from test_metadata import metrics, ops
 
 LONG = "entry_timeout=3600"
@@ -95,6 +98,82 @@ def test_an_open_file_stays_what_it_was_and_stat_by_path_follows(pair):
             assert int(os.getxattr(one / "w/full.npy", "user.ptio.revision")) == int(os.getxattr(two / "w/full.npy", "user.ptio.revision"))
         old.seek(0)
         assert len(old.read()) == was.st_size
+
+
+def test_what_is_open_is_found_again_by_its_descriptor(pair):
+    """Also where the kernel sees a path: /dev/stdin is one."""
+    one, two = pair
+    two.key("w")
+    put(two / "w/full.npy", 1, 100)
+    for n in range(2, 6):
+        with open(one / "w/full.npy", "rb") as old:
+            was = os.fstat(old.fileno()).st_size
+            put(two / "w/full.npy", n, 100 * n)
+            again = f"/proc/self/fd/{old.fileno()}"
+            for _ in range(2):
+                assert value(again) == n - 1
+                assert os.stat(again).st_size == was
+                assert value(one / "w/full.npy") == n
+        named = os.open(one / "w/full.npy", os.O_PATH)
+        was = os.fstat(named).st_size
+        put(two / "w/full.npy", n, 100)
+        assert value(one / "w/full.npy") == n
+        assert os.fstat(named).st_size == was
+        os.close(named)
+
+
+@contextlib.contextmanager
+def unseen():
+    """This process is not to be looked at by others, unless they may look at all."""
+    libc, dumpable = ctypes.CDLL(None), 4
+    assert libc.prctl(dumpable, 0, 0, 0, 0) == 0
+    try:
+        yield
+    finally:
+        assert libc.prctl(dumpable, 1, 0, 0, 0) == 0
+
+
+@pytest.mark.parametrize("warm_first", [False, True])
+def test_callers_of_whom_proc_does_not_tell_keep_what_they_have_open(mounts, scratch, monkeypatch, warm_first):
+    two = mounts("two")
+    program = scratch / "unseeing"
+    program.write_text(f'#!/bin/sh\nexec unshare --pid --fork --kill-child {conftest.PTIOFS} "$@"\n')
+    program.chmod(0o755)
+    if os.geteuid() == 0:
+        monkeypatch.setattr(conftest, "PTIOFS", program)
+    one = mounts("one", store=two.store, options=LONG)
+    two.key("w")
+    put(two / "w/full.npy", 0, 100)
+    with unseen():
+        for n in range(1, 6):
+            if warm_first:
+                warm(one, "w/full.npy")
+            with open(one / "w/full.npy", "rb") as old:
+                was = os.fstat(old.fileno()).st_size
+                put(two / "w/full.npy", n, 100 * n + 100)
+                soon(lambda: os.stat(one / "w/full.npy").st_size == (100 * n + 100) * 8 + 128)
+                assert os.fstat(old.fileno()).st_size == was
+                assert os.getxattr(old.fileno(), "user.ptio.revision")
+                assert value(one / "w/full.npy") == n
+                assert os.fstat(old.fileno()).st_size == was
+
+
+def test_what_a_change_of_attributes_answered_is_asked_for_once_more(mounts):
+    """Older kernels take it for right even where they were told in between to forget it."""
+    mnt = mounts(options=LONG)
+    key = mnt.key("w")
+    put(key / "full.npy", 1)
+    for p in (key / "full.npy", key, key / "tp=0of1,dim=0"):
+        fd = os.open(p, os.O_RDONLY)
+        for n in range(3):
+            os.fchmod(fd, 0o700 + n)
+            counts = [ops(mnt, "getattr")]
+            for _ in range(3):
+                os.fstat(fd)
+                counts.append(ops(mnt, "getattr"))
+            own = counts[3] - counts[2]
+            assert counts[1] - counts[0] > own and counts[2] - counts[1] == own
+        os.close(fd)
 
 
 def test_what_this_mount_commits_shows_at_once_under_every_spelling(mounts):
