@@ -24,6 +24,7 @@
 #define PAGE 4096u
 
 #define ARGS 6
+#define PATHS 4                         /* arguments among which they are */
 #define ASLEEP_TRIES 200
 #define ASLEEP_WAIT_NS 50000L
 
@@ -248,18 +249,17 @@ bool pt_fs_caller_rewrites(pid_t tid)
 uint64_t pt_fs_caller_call(pid_t tid)
 {
 	struct call c = call_of(tid);
-	char first[ARGS] = { 0 };
+	char first[PATHS] = { 0 };
 	struct iovec to, from;
 	int i;
 
 	if (c.number < 0)
 		return 0;
-	/* Whether a path begins at the root. */
-	for (i = 0; i < ARGS; i++) {
+	/* Whether a path begins at the root; nothing else of what an argument points to, for it may be no path, and change while the call lasts. */
+	for (i = 0; i < PATHS; i++) {
 		to = (struct iovec){ &first[i], 1 };
 		from = (struct iovec){ (void *)c.arg[i], 1 };
-		if (c.arg[i] >= PAGE && process_vm_readv(tid, &to, 1, &from, 1, 0) != 1)
-			first[i] = 0;
+		first[i] = c.arg[i] >= PAGE && process_vm_readv(tid, &to, 1, &from, 1, 0) == 1 && first[i] == '/';
 	}
 	return c.hash ^ pt_hash64(first, sizeof(first));
 }
@@ -291,7 +291,7 @@ bool pt_fs_caller_begins(pid_t tid, const char *name)
 	struct call c = call_of(tid);
 	int i;
 
-	for (i = 0; c.number >= 0 && i < ARGS; i++)
+	for (i = 0; c.number >= 0 && i < PATHS; i++)
 		if (c.arg[i] >= PAGE && is_first(tid, c.arg[i], name))
 			return true;
 	return false;

@@ -1,6 +1,7 @@
 """Names and attributes that the kernel keeps: what it need not ask for, and that nothing opened is ever what another mount has replaced."""
 import contextlib
 import ctypes
+import mmap
 import multiprocessing
 import os
 import threading
@@ -350,3 +351,46 @@ def test_no_old_revision_and_no_error_while_another_mount_commits(pair):
         t.join()
     writer.join()
     assert not wrong and len(seen) > 10
+
+
+def large_committer(path, count, done):
+    a = np.zeros((5 << 20) // 8)
+    for n in range(1, count + 1):
+        a[:] = n
+        np.save(path, a)
+        done.value = n
+
+
+def test_no_old_revision_and_no_error_of_large_views_while_another_mount_commits(pair):
+    """They are read into memory, and found by another node from then on."""
+    one, two = pair
+    two.key("w")
+    np.save(two / "w/full.npy", np.zeros((5 << 20) // 8))
+    count, done = 60, multiprocessing.Value("q", 0)
+    writer = multiprocessing.Process(target=large_committer, args=(str(two / "w/full.npy"), count, done))
+    seen, wrong = set(), []
+
+    def read(path, maps):
+        while done.value < count and not wrong:
+            closed = done.value
+            try:
+                with open(path, "rb") as f:
+                    size = os.fstat(f.fileno()).st_size
+                    data = mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ) if maps else f.read()
+                    got = np.frombuffer(data, dtype=np.float64, offset=128)
+                    if os.stat(f"/proc/self/fd/{f.fileno()}").st_size != size or got.min() != got.max() or got[0] < closed:
+                        wrong.append((got.min(), got.max(), closed, size))
+                    seen.add(int(got[0]))
+                os.stat(path)
+                os.getxattr(path, "user.ptio.revision")
+            except Exception as e:
+                wrong.append(repr(e))
+
+    writer.start()
+    threads = [threading.Thread(target=read, args=(one / p, maps)) for p in ("w/full.npy", "w/tp=0of1,dim=0/full.npy") for maps in (False, True)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    writer.join()
+    assert not wrong and len(seen) > 3
