@@ -97,7 +97,9 @@ static bool wait_in_time(fuse_req_t req, struct pt_fs *fs, struct pt_vcache_file
 	if (!pt_vcache_soon(fs->cache, size - before, budget))
 		return false;
 	atomic_fetch_add(&fs->counters.open_waits, 1);
-	while (passed < budget && !fuse_req_interrupted(req) && !fuse_session_exited(fs->session)) {
+	while (passed < budget) {
+		if (fuse_req_interrupted(req) || fuse_session_exited(fs->session))
+			return false;           /* which tells nothing of the store */
 		rc = pt_vcache_file_wait(fs->cache, file, budget - passed < WAIT_STEP_NS ? budget - passed : WAIT_STEP_NS);
 		if (rc != 0)
 			return rc == 1;

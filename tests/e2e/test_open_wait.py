@@ -156,6 +156,21 @@ def test_an_opener_can_be_killed_while_it_waits(waiting):
     assert mnt.errors() == ""
 
 
+def test_an_opener_that_is_killed_tells_nothing_of_how_fast_the_store_is(waiting):
+    mnt, opener = waiting
+    if not opener:
+        return
+    opener.send_signal(signal.SIGKILL)
+    opener.wait(timeout=30)
+    wait_for(lambda: metrics(mnt)["ptio_cache_given_up_total"] == 1)
+    again = subprocess.Popen([sys.executable, "-c", OPENER, str(mnt / "w/full.npy")], stderr=subprocess.DEVNULL)
+    try:
+        wait_for(lambda: metrics(mnt)["ptio_fs_open_waits_total"] == 2)
+    finally:
+        again.kill()
+        again.wait()
+
+
 def test_the_driver_ends_while_an_opener_waits(waiting):
     mnt, opener = waiting
     if not opener:
