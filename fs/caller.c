@@ -69,7 +69,7 @@ static struct call call_of(pid_t tid)
 
 bool pt_fs_caller_tells(struct pt_fs *fs, pid_t tid)
 {
-	char text[8];
+	char text[8] = "";
 	bool tells;
 	int fd;
 
@@ -80,7 +80,7 @@ bool pt_fs_caller_tells(struct pt_fs *fs, pid_t tid)
 	if (fd >= 0)
 		close(fd);
 	atomic_store(tells ? &fs->callers_tell : &fs->callers_silent, true);
-	return tells;
+	return tells && text[0] != 'r';         /* "running": it has been kept from going to sleep all the time that call_of() waits */
 }
 
 static uint32_t slot(pid_t tid)

@@ -50,6 +50,7 @@ struct pt_fs_view {
 	bool keeps;                     /* the kernel may keep it: a complete revision of a key */
 	bool is_checked;
 	struct pt_meta_mark checked;    /* the store as it was when the name was found to mean this */
+	int64_t since_ns;               /* CLOCK_BOOTTIME just before that */
 };
 
 #define PT_FS_STAMP_NONE ((uint64_t)1)
@@ -226,6 +227,8 @@ enum pt_fs_intent_found { PT_FS_INTENT_NONE, PT_FS_INTENT_GONE, PT_FS_INTENT_WRI
 enum pt_fs_intent_found pt_fs_intent_find(struct pt_fs *fs, pid_t tid, uint64_t node, const char *dir, const char *name,
 					  struct pt_fs_inode **ret_inode, uint64_t *ret_next_revision);
 bool pt_fs_intent_retrying(struct pt_fs *fs, pid_t tid);
+/* Since when (CLOCK_BOOTTIME); INT64_MAX: it is not. */
+int64_t pt_fs_intent_retrying_since(struct pt_fs *fs, pid_t tid);
 void pt_fs_intent_hold(struct pt_fs *fs, pid_t tid, struct pt_fs_inode *view);          /* takes over a pin and a reference */
 bool pt_fs_intent_held(struct pt_fs *fs, pid_t tid, const struct pt_fs_inode *view);
 /* The thread has opened a view for reading: the next one may be superseded again. */
@@ -253,7 +256,7 @@ bool pt_fs_caller_makes_dir(struct pt_fs *fs, pid_t tid, const char *name);
 bool pt_fs_caller_excludes(pid_t tid);
 /* The thread is inside a call about attributes that takes a descriptor and no path, as fchmod(2) and fstat(2). */
 bool pt_fs_caller_has_open(pid_t tid);
-/* /proc tells of the thread, and has told of all others so far. */
+/* /proc tells of the thread now, and has told of all others so far. */
 bool pt_fs_caller_tells(struct pt_fs *fs, pid_t tid);
 /* The thread is inside open(2) or the like, or /proc does not tell. */
 bool pt_fs_caller_opens(pid_t tid);
@@ -393,6 +396,7 @@ struct pt_fs_resolved {
 	uint32_t object;                /* listed: which */
 	bool marked;
 	struct pt_meta_mark mark;       /* the store just before */
+	int64_t since_ns;               /* CLOCK_BOOTTIME then */
 };
 /* -ENOENT: nothing there (look-ups find nothing); other failures that only stop reading are in ret->rc. */
 int pt_fs_view_resolve(struct pt_fs *fs, uint64_t node, const char *dir, const char *name, struct pt_fs_resolved *ret_r);

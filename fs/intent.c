@@ -59,7 +59,15 @@ static void old_done(struct pt_fs *fs, struct intent *old)
 	pt_fs_inode_unref(fs, old->inode);
 }
 
-/* A free slot, or that of the oldest note. */
+/* What is lost with the least harm: that a thread was sent back (each superseded view leaves such a note), and of those the oldest. */
+static bool goes_before(const struct intent *a, const struct intent *b)
+{
+	bool again = a->kind == INTENT_AGAIN;
+
+	return again == (b->kind == INTENT_AGAIN) ? a->until_ns < b->until_ns : again;
+}
+
+/* A free slot, or one whose note goes. */
 static struct intent *slot_take_locked(struct pt_fs_intents *t, struct intent *ret_old)
 {
 	struct intent *best = &t->intent[0];
@@ -70,7 +78,7 @@ static struct intent *slot_take_locked(struct pt_fs_intents *t, struct intent *r
 			best = &t->intent[i];
 			break;
 		}
-		if (t->intent[i].until_ns < best->until_ns)
+		if (goes_before(&t->intent[i], best))
 			best = &t->intent[i];
 	}
 	slot_clear_locked(t, best, ret_old);
@@ -241,6 +249,22 @@ void pt_fs_intent_plain_end(struct pt_fs *fs, pid_t tid, uint64_t node)
 bool pt_fs_intent_retrying(struct pt_fs *fs, pid_t tid)
 {
 	return noted(fs, INTENT_RETRY, tid, 0);
+}
+
+int64_t pt_fs_intent_retrying_since(struct pt_fs *fs, pid_t tid)
+{
+	struct pt_fs_intents *t = fs->intents;
+	int64_t since = INT64_MAX;
+	struct intent *i;
+
+	if (atomic_load(&t->count) == 0)
+		return since;
+	pthread_mutex_lock(&t->lock);
+	i = find_locked(t, INTENT_RETRY, tid, 0);
+	if (i)
+		since = i->until_ns - INTENT_TTL_NS;
+	pthread_mutex_unlock(&t->lock);
+	return since;
 }
 
 void pt_fs_intent_hold(struct pt_fs *fs, pid_t tid, struct pt_fs_inode *view)

@@ -128,15 +128,32 @@ void pt_fs_handles_close(struct pt_fs *fs)
 		pt_fs_handle_close(NULL, fs, fs->handles);
 }
 
+/* Several threads that look a name up at once are answered with one look-up, so another one's may have found the view for a thread that was sent back. It is that
+ * thread's, too, if the name still meant it after the thread was sent back. */
+static bool found_since(struct pt_fs_inode *i, int64_t since_ns)
+{
+	bool found;
+
+	pthread_mutex_lock(&i->lock);
+	found = i->view.since_ns >= since_ns;
+	pthread_mutex_unlock(&i->lock);
+	if (found)
+		pt_fail_clear();
+	return found;
+}
+
 /* An entry that the kernel has kept leads to what it led to when it was looked up; and a thread that has been sent back for that once gets what it found then. */
 static int reader_check(struct pt_fs *fs, struct pt_fs_inode *i, pid_t tid)
 {
+	int64_t since_ns = pt_fs_intent_retrying_since(fs, tid);        /* before that is noted anew */
 	int rc;
 
 	if (!fs->keeps_views || i->kind != PT_FS_VIEW || pt_fs_intent_held(fs, tid, i))
 		return 0;
 	rc = pt_fs_where_check(fs, i, NULL, tid);
-	return rc < 0 ? rc : pt_fs_where_check_meaning(fs, i, tid);
+	if (rc == 0)
+		rc = pt_fs_where_check_meaning(fs, i, tid);
+	return rc == -ESTALE && found_since(i, since_ns) ? 0 : rc;
 }
 
 static int reader_opened(struct pt_fs *fs, pid_t tid, int rc)

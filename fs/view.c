@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/io.h"
 #include "tree/alias.h"
 
 static uint64_t stamp_of(const struct pt_view_info *info, const struct pt_manifest *m, const char *tensor_name)
@@ -50,6 +51,7 @@ int pt_fs_view_resolve(struct pt_fs *fs, uint64_t node, const char *dir, const c
 	rc = pt_tree_view_parse(dir, name, &r.req, &r.format);
 	if (rc < 0)
 		return rc;
+	r.since_ns = pt_time_boot_ns();
 	r.marked = fs->entry_timeout > 0 && pt_meta_mark(&fs->store->meta, &r.mark);
 	if (r.format == PT_FORMAT_COUNT)
 		r.format = fs->options->bare;
@@ -137,6 +139,7 @@ static void view_take(struct pt_fs *fs, struct pt_fs_inode *i, struct pt_fs_reso
 	}
 	v->keeps = r->stamp != PT_FS_STAMP_NONE && m && !m->pending && pt_id_is_zero(&m->container) && !pt_fs_alias_is(i->dir);
 	v->is_checked = r->marked;
+	v->since_ns = r->since_ns;
 	v->checked = r->mark;
 	pthread_mutex_unlock(&i->lock);
 	if (r->stamp != PT_FS_STAMP_NONE)
