@@ -165,6 +165,26 @@ int pt_fs_attr(struct pt_fs *fs, struct pt_fs_inode *inode, const struct pt_node
 	return 0;
 }
 
+/* The answer where a directory has been removed under a walk, or by somebody else than who has it open: opendir(3) asks for attributes. A walk that was begun anew and meets that
+ * once more has found that there was nothing: ESTALE again would be the program's. */
+static int removed(struct pt_fs *fs, struct pt_fs_inode *inode, pid_t tid, struct stat *ret_st, double *ret_timeout)
+{
+	if (inode->kind != PT_FS_DIR && inode->kind != PT_FS_AXIS)
+		return -ESTALE;
+	if (pt_fs_caller_has_open(tid)) {
+		pt_fail_clear();
+		*ret_st = (struct stat){ .st_ino = pt_fs_ino(inode->node, inode->dir, inode->name), .st_mode = S_IFDIR | 0700, .st_blksize = 65536 };
+		*ret_timeout = 0;
+		return 0;
+	}
+	if (pt_fs_intent_walks(fs, tid, inode) == 1) {
+		pt_fail_clear();
+		return -ENOENT;
+	}
+	pt_fs_where_sent_back(fs, tid);
+	return -ESTALE;
+}
+
 void pt_fs_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
 	struct pt_fs *fs = pt_fs_of(req);
@@ -180,6 +200,8 @@ void pt_fs_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	rc = pt_fs_where_check_attr(fs, i, fi != NULL, fuse_req_ctx(req)->pid, &told);
 	if (rc == 0)
 		rc = pt_fs_attr(fs, i, NULL, &st, &timeout);
+	if (rc == -ESTALE)
+		rc = removed(fs, i, fuse_req_ctx(req)->pid, &st, &timeout);
 	if (rc < 0)
 		pt_fs_fail(req, rc, i, NULL, "getattr");
 	else

@@ -220,8 +220,13 @@ int pt_fs_intent_write(struct pt_fs *fs, pid_t tid, uint64_t node, const char *d
 /* The thread has unlinked the name: look-ups by it find nothing until somebody creates it here, or revision next_revision of the key, or a later one, is
  * there: it may have been published under another name or through another mount. */
 void pt_fs_intent_gone(struct pt_fs *fs, pid_t tid, uint64_t node, const char *dir, const char *name, uint64_t next_revision);
-/* The thread got ESTALE for a read: what its next look-ups of views find is pinned at once. */
+/* The thread got ESTALE, and walks the path again, in the same system call: what its look-ups of views find then is pinned at once, for that call. */
 void pt_fs_intent_retry(struct pt_fs *fs, pid_t tid);
+/* It has been told this inode by a look-up in a directory, the last thing that it did in that walk; inode NULL: found nothing there, after which it may still make something, or ask
+ * once more where the kernel had an entry; both NULL: the call has come to its end. */
+void pt_fs_intent_walked(struct pt_fs *fs, pid_t tid, const struct pt_fs_inode *inode, const struct pt_fs_inode *from);
+/* 1: one of these two is this inode; -1: they are others; 0: it is in no such walk, or has looked up nothing yet. */
+int pt_fs_intent_walks(struct pt_fs *fs, pid_t tid, const struct pt_fs_inode *inode);
 enum pt_fs_intent_found { PT_FS_INTENT_NONE, PT_FS_INTENT_GONE, PT_FS_INTENT_WRITER };
 /* On WRITER, *ret_inode is a reference; on GONE, *ret_next_revision is what was said. */
 enum pt_fs_intent_found pt_fs_intent_find(struct pt_fs *fs, pid_t tid, uint64_t node, const char *dir, const char *name,
@@ -231,14 +236,14 @@ bool pt_fs_intent_retrying(struct pt_fs *fs, pid_t tid);
 int64_t pt_fs_intent_retrying_since(struct pt_fs *fs, pid_t tid);
 void pt_fs_intent_hold(struct pt_fs *fs, pid_t tid, struct pt_fs_inode *view);          /* takes over a pin and a reference */
 bool pt_fs_intent_held(struct pt_fs *fs, pid_t tid, const struct pt_fs_inode *view);
-/* The thread has opened a view for reading: the next one may be superseded again. */
+/* The thread has opened a view: the next one may be superseded again. */
 void pt_fs_intent_opened(struct pt_fs *fs, pid_t tid);
 /* A call (pt_fs_caller_call) that opens a file to write it anew gets ESTALE, of which it gets no second one: the view that it finds then is a fresh writer. */
 void pt_fs_intent_rewrite_begin(struct pt_fs *fs, pid_t tid, uint64_t call);
 bool pt_fs_intent_rewrite_end(struct pt_fs *fs, pid_t tid);
 /* A thread comes, in one system call (pt_fs_caller_call), through a directory that is not where the kernel was told with this serial. False: it is to be sent back (ESTALE).
- * True: it has been, and comes again. last: what it asks is not asked a second time before the kernel walks the path again. */
-bool pt_fs_intent_again(struct pt_fs *fs, pid_t tid, uint64_t serial, uint64_t call, bool last);
+ * True: it has been, and comes again. last: what it asks is not asked a second time before the kernel walks the path again. anew: that was another call. */
+bool pt_fs_intent_again(struct pt_fs *fs, pid_t tid, uint64_t serial, uint64_t call, bool last, bool anew);
 bool pt_fs_intent_sent_back(struct pt_fs *fs, pid_t tid, uint64_t serial, uint64_t call);
 /* The thread is about to open an ordinary file for writing, of which it found the sealed state; until it has. */
 void pt_fs_intent_plain_begin(struct pt_fs *fs, pid_t tid, uint64_t node);
@@ -323,6 +328,8 @@ int pt_fs_where_check_meaning(struct pt_fs *fs, struct pt_fs_inode *inode, pid_t
 /* The same before attributes are read; open: by a descriptor, as the kernel says, which does not always. Who has a view open that has been superseded gets its attributes,
  * which the kernel is not to keep then (*ret_told false): the next stat by path must not be answered with them. */
 int pt_fs_where_check_attr(struct pt_fs *fs, struct pt_fs_inode *inode, bool open, pid_t tid, bool *ret_told);
+/* The thread's call is about to be answered with ESTALE, of which it should get no second one. */
+void pt_fs_where_sent_back(struct pt_fs *fs, pid_t tid);
 /* The kernel is about to be told an entry of the directory. */
 void pt_fs_where_entry(struct pt_fs_inode *dir, const char *name);
 /* Before the kernel is told that the entry `name` (decoded) of parent is this directory. False: do not let it keep that. */

@@ -15,6 +15,7 @@
 
 #define INTENTS 256
 #define INTENT_TTL_NS ((int64_t)5 * 1000000000)
+#define WALK_ON_NS ((int64_t)100000000)
 
 enum intent_kind { INTENT_FREE, INTENT_WRITE, INTENT_GONE, INTENT_RETRY, INTENT_HOLD, INTENT_AGAIN, INTENT_PLAIN, INTENT_REWRITE };
 
@@ -24,7 +25,9 @@ struct intent {
 	uint64_t ino;                   /* pt_fs_ino of the name; PLAIN: the node; AGAIN: a serial of where.c; 0 for RETRY, HOLD and REWRITE */
 	struct pt_fs_inode *inode;      /* WRITE: the fresh writer; HOLD: what a reader has pinned; a reference */
 	uint64_t revision;              /* GONE: the key's first revision that is newer than the unlinking; AGAIN: not 0 when the thread has been sent back */
-	uint64_t call;                  /* AGAIN, REWRITE: what tells the system call from others of the thread */
+	const void *walked, *from;      /* RETRY: the inode that it has just looked up, and the directory where; never followed */
+	int64_t walked_until_ns;        /* RETRY: what comes later is not of that walk */
+	uint64_t call;                  /* AGAIN, REWRITE, RETRY, HOLD: what tells the system call from others of the thread */
 	int64_t until_ns;
 };
 
@@ -107,7 +110,8 @@ static void intent_put_call(struct pt_fs *fs, enum intent_kind kind, pid_t tid, 
 		slot_clear_locked(t, i, &old);
 	else
 		i = slot_take_locked(t, &old);
-	*i = (struct intent){ kind, tid, ino, inode, revision, call, pt_time_boot_ns() + INTENT_TTL_NS };
+	*i = (struct intent){ .kind = kind, .tid = tid, .ino = ino, .inode = inode, .revision = revision, .call = call,
+			      .until_ns = pt_time_boot_ns() + INTENT_TTL_NS };
 	atomic_fetch_add(&t->count, 1);
 	pthread_mutex_unlock(&t->lock);
 	old_done(fs, &old);
@@ -137,7 +141,7 @@ void pt_fs_intent_gone(struct pt_fs *fs, pid_t tid, uint64_t node, const char *d
 
 void pt_fs_intent_retry(struct pt_fs *fs, pid_t tid)
 {
-	intent_put(fs, INTENT_RETRY, tid, 0, NULL, 0);
+	intent_put_call(fs, INTENT_RETRY, tid, 0, NULL, 0, pt_fs_caller_call(tid));
 }
 
 enum pt_fs_intent_found pt_fs_intent_find(struct pt_fs *fs, pid_t tid, uint64_t node, const char *dir, const char *name,
@@ -162,6 +166,24 @@ enum pt_fs_intent_found pt_fs_intent_find(struct pt_fs *fs, pid_t tid, uint64_t 
 	}
 	pthread_mutex_unlock(&t->lock);
 	return found;
+}
+
+/* The thread is still in the call that the note is of: the next one has its own walk, and must not be answered with what this one has found. */
+static bool noted_of_call(struct pt_fs *fs, enum intent_kind kind, pid_t tid, const struct pt_fs_inode *view, struct intent *ret_note)
+{
+	struct pt_fs_intents *t = fs->intents;
+	struct intent *i;
+
+	if (atomic_load(&t->count) == 0)
+		return false;
+	pthread_mutex_lock(&t->lock);
+	i = find_locked(t, kind, tid, 0);
+	if (i && view && i->inode != view)
+		i = NULL;
+	if (i)
+		*ret_note = *i;
+	pthread_mutex_unlock(&t->lock);
+	return i && ret_note->call == pt_fs_caller_call(tid);
 }
 
 static bool noted(struct pt_fs *fs, enum intent_kind kind, pid_t tid, uint64_t ino)
@@ -207,7 +229,7 @@ bool pt_fs_intent_sent_back(struct pt_fs *fs, pid_t tid, uint64_t serial, uint64
 	return found;
 }
 
-bool pt_fs_intent_again(struct pt_fs *fs, pid_t tid, uint64_t serial, uint64_t call, bool last)
+bool pt_fs_intent_again(struct pt_fs *fs, pid_t tid, uint64_t serial, uint64_t call, bool last, bool anew)
 {
 	struct pt_fs_intents *t = fs->intents;
 	struct intent old = { 0 }, *i;
@@ -215,7 +237,7 @@ bool pt_fs_intent_again(struct pt_fs *fs, pid_t tid, uint64_t serial, uint64_t c
 
 	pthread_mutex_lock(&t->lock);
 	i = find_locked(t, INTENT_AGAIN, tid, serial);
-	if (i && i->call == call) {
+	if (i && i->call == call && !anew) {
 		passes = i->revision != 0;
 		i->revision = 1;
 	} else {
@@ -223,7 +245,8 @@ bool pt_fs_intent_again(struct pt_fs *fs, pid_t tid, uint64_t serial, uint64_t c
 			slot_clear_locked(t, i, &old);
 		else
 			i = slot_take_locked(t, &old);
-		*i = (struct intent){ INTENT_AGAIN, tid, serial, NULL, last, call, pt_time_boot_ns() + INTENT_TTL_NS };
+		*i = (struct intent){ .kind = INTENT_AGAIN, .tid = tid, .ino = serial, .revision = last, .call = call,
+				      .until_ns = pt_time_boot_ns() + INTENT_TTL_NS };
 		atomic_fetch_add(&t->count, 1);
 	}
 	pthread_mutex_unlock(&t->lock);
@@ -248,7 +271,39 @@ void pt_fs_intent_plain_end(struct pt_fs *fs, pid_t tid, uint64_t node)
 
 bool pt_fs_intent_retrying(struct pt_fs *fs, pid_t tid)
 {
-	return noted(fs, INTENT_RETRY, tid, 0);
+	struct intent note;
+
+	return noted_of_call(fs, INTENT_RETRY, tid, NULL, &note);
+}
+
+void pt_fs_intent_walked(struct pt_fs *fs, pid_t tid, const struct pt_fs_inode *inode, const struct pt_fs_inode *from)
+{
+	struct pt_fs_intents *t = fs->intents;
+	struct intent note, *i;
+
+	if (!noted(fs, INTENT_RETRY, tid, 0))
+		return;
+	if (!noted_of_call(fs, INTENT_RETRY, tid, NULL, &note)) {
+		note_drop(fs, INTENT_RETRY, tid, 0);    /* another call has begun */
+		return;
+	}
+	pthread_mutex_lock(&t->lock);
+	i = find_locked(t, INTENT_RETRY, tid, 0);
+	if (i) {
+		i->walked = inode;
+		i->from = from;
+		i->walked_until_ns = inode ? i->until_ns : pt_time_boot_ns() + WALK_ON_NS;
+	}
+	pthread_mutex_unlock(&t->lock);
+}
+
+int pt_fs_intent_walks(struct pt_fs *fs, pid_t tid, const struct pt_fs_inode *inode)
+{
+	struct intent note;
+
+	if (!noted_of_call(fs, INTENT_RETRY, tid, NULL, &note) || (!note.walked && !note.from))
+		return 0;
+	return (note.walked == inode || note.from == inode) && pt_time_boot_ns() < note.walked_until_ns ? 1 : -1;
 }
 
 int64_t pt_fs_intent_retrying_since(struct pt_fs *fs, pid_t tid)
@@ -269,22 +324,14 @@ int64_t pt_fs_intent_retrying_since(struct pt_fs *fs, pid_t tid)
 
 void pt_fs_intent_hold(struct pt_fs *fs, pid_t tid, struct pt_fs_inode *view)
 {
-	intent_put(fs, INTENT_HOLD, tid, 0, view, 0);
+	intent_put_call(fs, INTENT_HOLD, tid, 0, view, 0, pt_fs_caller_call(tid));
 }
 
 bool pt_fs_intent_held(struct pt_fs *fs, pid_t tid, const struct pt_fs_inode *view)
 {
-	struct pt_fs_intents *t = fs->intents;
-	struct intent *i;
-	bool held;
+	struct intent note;
 
-	if (atomic_load(&t->count) == 0)
-		return false;
-	pthread_mutex_lock(&t->lock);
-	i = find_locked(t, INTENT_HOLD, tid, 0);
-	held = i && i->inode == view;
-	pthread_mutex_unlock(&t->lock);
-	return held;
+	return noted_of_call(fs, INTENT_HOLD, tid, view, &note);
 }
 
 void pt_fs_intent_opened(struct pt_fs *fs, pid_t tid)

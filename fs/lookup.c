@@ -359,8 +359,12 @@ void pt_fs_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 		pt_node_done(&node);
 		memset(&node, 0, sizeof(node));
 	}
-	if (rc == 0)
+	if (rc == 0) {
 		pt_fs_where_entry(dir, name);
+		pt_fs_intent_walked(fs, tid, i, dir);
+	} else if (rc == -ENOENT) {
+		pt_fs_intent_walked(fs, tid, NULL, dir);
+	}
 	if (rc == -ENOENT)
 		fuse_reply_err(req, ENOENT);
 	else if (rc < 0)

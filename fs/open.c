@@ -191,6 +191,17 @@ static int rewrite_check(struct pt_fs *fs, struct pt_fs_inode *i, pid_t tid)
 	return rc;
 }
 
+/* The thread looks again, wherever the directory is by then, and finds a fresh writer. */
+static int written_anew(struct pt_fs *fs, pid_t tid, uint64_t node, const char *dir, const char *name)
+{
+	int rc = pt_fs_intent_write(fs, tid, node, dir, name);
+
+	if (rc < 0)
+		return rc;
+	pt_fs_intent_retry(fs, tid);
+	return -ESTALE;
+}
+
 static int open_view(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h, struct pt_fs_inode *i, struct fuse_file_info *fi)
 {
 	const struct fuse_ctx *ctx = fuse_req_ctx(req);
@@ -214,8 +225,7 @@ static int open_view(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h, s
 		if (rc < 0)
 			return rc;
 	}
-	rc = pt_fs_intent_write(fs, ctx->pid, node, dir, i->name);
-	return rc < 0 ? rc : -ESTALE;
+	return written_anew(fs, ctx->pid, node, dir, i->name);
 }
 
 static int open_writer(struct pt_fs *fs, struct pt_fs_inode *i, const struct fuse_ctx *ctx, struct fuse_file_info *fi)
@@ -224,19 +234,19 @@ static int open_writer(struct pt_fs *fs, struct pt_fs_inode *i, const struct fus
 	int acc = fi->flags & O_ACCMODE, rc;
 
 	if (acc == O_RDONLY) {
-		if (state == PT_FS_WRITER_PUBLISHED) {
+		if (state == PT_FS_WRITER_PUBLISHED && pt_fs_intent_walks(fs, ctx->pid, i) != 1) {
 			pt_fs_intent_retry(fs, ctx->pid);
 			return -ESTALE;
 		}
 		return pt_fail(ENODATA, "the file is being written; it can be read when its writer has closed it");
 	}
-	if (state == PT_FS_WRITER_PUBLISHED || (state == PT_FS_WRITER_BUSY && fi->flags & O_TRUNC)) {
-		rc = pt_fs_intent_write(fs, ctx->pid, i->node, i->dir, i->name);
-		return rc < 0 ? rc : -ESTALE;
-	}
+	if (state == PT_FS_WRITER_PUBLISHED || (state == PT_FS_WRITER_BUSY && fi->flags & O_TRUNC))
+		return written_anew(fs, ctx->pid, i->node, i->dir, i->name);
 	rc = pt_fs_writer_open(fs, i, fi->flags, 0644, ctx->uid, ctx->gid);
-	if (rc == 0)
+	if (rc == 0) {
 		pt_fs_intent_end(fs, i->node, i->dir, i->name, i);
+		pt_fs_intent_opened(fs, ctx->pid);
+	}
 	fi->direct_io = acc == O_WRONLY;        /* nothing can map it; bytes come in the order and size they are written */
 	return rc;
 }
@@ -446,6 +456,7 @@ void pt_fs_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mo
 		return;
 	}
 	pt_fs_inode_unref(fs, made);
+	pt_fs_intent_opened(fs, ctx->pid);
 	fi->fh = (uint64_t)(uintptr_t)h;
 	pt_fs_where_entry(dir, name);
 	pt_fs_inode_looked_up(fs, i);

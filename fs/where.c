@@ -22,6 +22,7 @@ struct pt_fs_where {                    /* inode's lock */
 	uint64_t parent;
 	uint64_t serial;                /* of this telling */
 	int64_t until_ns;               /* by then the kernel asks before it goes through it */
+	int64_t doubt_ns;               /* by then the kernel has surely forgotten that it was elsewhere before */
 	bool missed;                    /* since then it was not there, and somebody was sent back */
 	bool is_checked;
 	struct pt_meta_mark checked;    /* the store as it was when this and all above were found right */
@@ -34,9 +35,20 @@ void pt_fs_where_done(struct pt_fs_inode *dir)
 	dir->where = NULL;
 }
 
-bool pt_fs_where_told(struct pt_fs *fs, struct pt_fs_inode *dir, uint64_t parent, const char *name)
+/* Until the reply has reached the kernel, walks through the old place come here as those through the new one do. */
+static int64_t doubt_until(const struct pt_fs_where *old, uint64_t parent, const char *name, int64_t now)
 {
-	int64_t until_ns = pt_time_boot_ns() + (int64_t)(fs->entry_timeout * 1e9) + SLACK_NS;
+	if (!old)
+		return 0;
+	if ((old->parent != parent || strcmp(old->name, name) != 0) && now < old->until_ns)
+		return now + SLACK_NS;
+	return old->doubt_ns;
+}
+
+/* by_us: the kernel itself moves it, as part of the call that does so. */
+static bool told(struct pt_fs *fs, struct pt_fs_inode *dir, uint64_t parent, const char *name, bool by_us)
+{
+	int64_t now = pt_time_boot_ns();
 	struct pt_fs_where *w;
 	bool same;
 
@@ -48,15 +60,21 @@ bool pt_fs_where_told(struct pt_fs *fs, struct pt_fs_inode *dir, uint64_t parent
 		if (w) {
 			w->parent = parent;
 			w->serial = atomic_fetch_add(&fs->where_serial, 1) + 1;
+			w->doubt_ns = by_us ? 0 : doubt_until(dir->where, parent, name, now);
 			strcpy(w->name, name);
 			free(dir->where);
 			dir->where = w;
 		}
 	}
 	if (w)
-		w->until_ns = until_ns;
+		w->until_ns = now + (int64_t)(fs->entry_timeout * 1e9) + SLACK_NS;
 	pthread_mutex_unlock(&dir->lock);
 	return w != NULL;
+}
+
+bool pt_fs_where_told(struct pt_fs *fs, struct pt_fs_inode *dir, uint64_t parent, const char *name)
+{
+	return told(fs, dir, parent, name, false);
 }
 
 void pt_fs_where_moved(struct pt_fs *fs, uint64_t parent, const char *name)
@@ -68,7 +86,7 @@ void pt_fs_where_moved(struct pt_fs *fs, uint64_t parent, const char *name)
 		return;
 	dir = node.kind == PT_NODE_DIR ? pt_fs_inode_find(fs, PT_FS_DIR, node.id, "", "", 0) : NULL;
 	if (dir)
-		pt_fs_where_told(fs, dir, parent, name);
+		told(fs, dir, parent, name, true);
 	pt_fs_inode_unref(fs, dir);
 	pt_node_done(&node);
 }
@@ -79,7 +97,7 @@ static int to_check(struct pt_fs_inode *dir, const struct pt_meta_mark *mark, ui
 	int wanted = 0;
 
 	pthread_mutex_lock(&dir->lock);
-	if (dir->where && !(mark && dir->where->is_checked && memcmp(&dir->where->checked, mark, sizeof(*mark)) == 0)) {
+	if (dir->where && (dir->where->doubt_ns || !(mark && dir->where->is_checked && memcmp(&dir->where->checked, mark, sizeof(*mark)) == 0))) {
 		*ret_parent = dir->where->parent;
 		strcpy(ret_name, dir->where->name);
 		wanted = 1;
@@ -108,7 +126,25 @@ static uint64_t miss(struct pt_fs_inode *dir, uint64_t parent, const char *name)
 	return serial;
 }
 
-/* 1: it and all above are where the kernel was told; 0: one is not, which the serial tells. */
+/* It is there, but the kernel may come through the place where it was before: a serial, or 0. */
+static uint64_t doubt(struct pt_fs_inode *dir, uint64_t parent, const char *name)
+{
+	struct pt_fs_where *w;
+	uint64_t serial = 0;
+
+	pthread_mutex_lock(&dir->lock);
+	w = dir->where;
+	if (w && w->doubt_ns && w->parent == parent && strcmp(w->name, name) == 0) {
+		if (pt_time_boot_ns() < w->doubt_ns)
+			serial = w->serial;
+		else
+			w->doubt_ns = 0;
+	}
+	pthread_mutex_unlock(&dir->lock);
+	return serial;
+}
+
+/* 1: it and all above are where the kernel was told; 0: one is not, or may not be, which the serial tells. */
 static int chain_is_right(struct pt_fs *fs, struct pt_fs_inode *dir, const struct pt_meta_mark *mark, uint64_t *ret_serial)
 {
 	struct pt_fs_inode *at = pt_fs_inode_ref(fs, dir), *up;
@@ -133,6 +169,9 @@ static int chain_is_right(struct pt_fs *fs, struct pt_fs_inode *dir, const struc
 				*ret_serial = serial;
 			else
 				rc = 1;         /* the kernel asks for it, and goes by what is above only then */
+		} else if (rc == 1 && (serial = doubt(at, parent, name)) != 0) {
+			*ret_serial = serial;
+			rc = 0;
 		} else if (rc == 1 && parent != PT_NODE_ROOT) {
 			up = pt_fs_inode_find(fs, PT_FS_DIR, parent, "", "", 0);
 		}
@@ -216,9 +255,12 @@ static int is_there(struct pt_fs *fs, struct pt_fs_inode *inode, uint64_t *ret_s
 }
 
 /* What it finds then is not to be superseded under it once more, nor is it to be told by ESTALE that it is given a fresh writer. */
-static void sent_back(struct pt_fs *fs, pid_t tid, uint64_t call)
+void pt_fs_where_sent_back(struct pt_fs *fs, pid_t tid)
 {
-	pt_fs_intent_retry(fs, tid);
+	uint64_t call = pt_fs_caller_call(tid);
+
+	if (call)
+		pt_fs_intent_retry(fs, tid);
 	if (call && pt_fs_caller_rewrites(tid))
 		pt_fs_intent_rewrite_begin(fs, tid, call);
 }
@@ -226,26 +268,40 @@ static void sent_back(struct pt_fs *fs, pid_t tid, uint64_t call)
 /* ESTALE begins the walk anew only as the answer to a look-up that is not one of an entry that the kernel has: of that it only learns that the entry is wrong, and asks a
  * second time. A call is begun anew once, from the root or from what it has open: what comes again from the same call has no other way here; a walk that begins with this name does
  * so here, and is right already. After ESTALE
- * for the name that mkdir(2) and the like are to make the walk is not begun anew, but after ESTALE for making it. */
-int pt_fs_where_check(struct pt_fs *fs, struct pt_fs_inode *inode, const char *name, pid_t tid)
+ * for the name that mkdir(2) and the like are to make the walk is not begun anew, but after ESTALE for making it. The walk that was begun anew asks for each component: what it has
+ * just been told was right after the call began, though it may have been moved since. */
+static int way_check(struct pt_fs *fs, struct pt_fs_inode *inode, const char *name, pid_t tid)
 {
 	uint64_t serial = 0, call;
-	int rc;
+	int rc, walks;
 
 	inode = pt_fs_origin(inode);
 	rc = fs->entry_timeout <= 0 ? 1 : is_there(fs, inode, &serial);
 	if (rc)
 		return rc < 0 ? rc : 0;
 	call = pt_fs_caller_call(tid);
-	if (pt_fs_intent_sent_back(fs, tid, serial, call))
+	walks = pt_fs_intent_walks(fs, tid, inode);
+	if (walks < 0 && !pt_fs_caller_opens(tid))      /* rename(2) has two paths, of which one is walked after the other */
+		walks = 0;
+	if (walks == 1 || (walks == 0 && pt_fs_intent_sent_back(fs, tid, serial, call)))
 		return 0;
 	if (name && pt_fs_caller_makes(tid, name))
 		return -ENOENT;
-	if (pt_fs_intent_again(fs, tid, serial, call, !name || !(atomic_load(&inode->entries) & name_bit(name)) || pt_fs_caller_begins(tid, name)))
+	if (pt_fs_intent_again(fs, tid, serial, call, !name || !(atomic_load(&inode->entries) & name_bit(name)) || pt_fs_caller_begins(tid, name),
+				walks < 0))
 		return 0;
-	sent_back(fs, tid, call);
+	pt_fs_where_sent_back(fs, tid);
 	atomic_fetch_add(&fs->counters.stale_dirs, 1);
 	return -ESTALE;
+}
+
+int pt_fs_where_check(struct pt_fs *fs, struct pt_fs_inode *inode, const char *name, pid_t tid)
+{
+	int rc = way_check(fs, inode, name, tid);
+
+	if (rc == 0 && !name)
+		pt_fs_intent_walked(fs, tid, NULL, NULL);
+	return rc;
 }
 
 /* A view that its name does not lead to any more. A call that has been sent back for that and comes again does not come by the name, but by a descriptor, as through /proc/self/fd. */
@@ -254,11 +310,11 @@ static int superseded(struct pt_fs *fs, const struct pt_fs_inode *view, pid_t ti
 	uint64_t serial = ~view->generation;    /* those of directories count from the other end */
 	uint64_t call = pt_fs_caller_call(tid);
 
-	if (pt_fs_intent_again(fs, tid, serial, call, true)) {
+	if (pt_fs_intent_again(fs, tid, serial, call, true, false)) {
 		pt_fail_clear();
 		return 0;
 	}
-	sent_back(fs, tid, call);
+	pt_fs_where_sent_back(fs, tid);
 	return -ESTALE;
 }
 
@@ -332,8 +388,12 @@ int pt_fs_where_check_attr(struct pt_fs *fs, struct pt_fs_inode *inode, bool ope
 	*ret_told = !view || !pt_fs_intent_held(fs, tid, inode);
 	if (view ? asks_by_descriptor(fs, inode, open, tid, ret_told) : opens_below(fs, inode, tid, ret_told))
 		return 0;
-	rc = pt_fs_where_check(fs, inode, NULL, tid);
+	rc = way_check(fs, inode, NULL, tid);
 	if (rc == 0)
 		rc = pt_fs_where_check_meaning(fs, inode, tid);
-	return rc == -ESTALE && !view && pt_fs_caller_has_open(tid) ? 0 : rc;
+	if (rc == -ESTALE && (open || pt_fs_caller_has_open(tid))) {    /* since the look at that */
+		*ret_told = false;
+		rc = 0;
+	}
+	return rc;
 }

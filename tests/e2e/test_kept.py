@@ -394,3 +394,70 @@ def test_no_old_revision_and_no_error_of_large_views_while_another_mount_commits
         t.join()
     writer.join()
     assert not wrong and len(seen) > 3
+
+
+def test_what_one_call_was_held_for_is_not_what_the_next_one_opens(pair):
+    """Who was sent back finds what its look-up found, but only in that call: afterwards others' look-ups let the kernel keep that entry."""
+    one, two = pair
+    two.key("k")
+    for n in range(10):
+        put(two / "k/full.npy", 3 * n)
+        assert value(one / "k/full.npy") == 3 * n
+        put(two / "k/full.npy", 3 * n + 1)
+        os.getxattr(one / "k/full.npy", "user.ptio.revision")
+        other = threading.Thread(target=os.stat, args=(one / "k/full.npy",))
+        other.start()
+        other.join()
+        if n % 2:
+            (two / "k/full").unlink()
+            with pytest.raises(FileNotFoundError):
+                value(one / "k/full.npy")
+        else:
+            put(two / "k/full.npy", 3 * n + 2)
+            assert value(one / "k/full.npy") == 3 * n + 2
+
+
+def test_an_open_directory_that_another_mount_removes_is_empty(pair):
+    one, two = pair
+    two.key("gone/k")
+    fd = os.open(one / "gone/k", os.O_RDONLY)
+    try:
+        (two / "gone/k").rmdir()
+        soon(lambda: not (one / "gone/k").exists())
+        assert os.path.isdir(fd)        # as opendir(3) asks
+        assert os.listdir(fd) == []
+    finally:
+        os.close(fd)
+
+
+def test_a_call_that_was_sent_back_may_meet_another_move_and_does_not_fail(pair):
+    """The kernel begins a call anew once only; readers have threads, whose calls are not to be taken for others."""
+    one, two = pair
+    two.key("top/a0/k")
+    put(two / "top/a0/k/full.npy", 7)
+    stop, failed = threading.Event(), []
+
+    def read():
+        n = 0
+        while not stop.is_set():
+            try:
+                assert value(one / f"top/a{n % 2}/k/full.npy") == 7
+                assert os.listdir(one / f"top/a{n % 2}/k") == ["full"]
+            except FileNotFoundError:
+                pass
+            except Exception as e:      # noqa: BLE001
+                failed.append(repr(e))
+            n += 1
+
+    readers = [threading.Thread(target=read) for _ in range(3)]
+    for r in readers:
+        r.start()
+    try:
+        for n in range(400):
+            os.rename(two / f"top/a{n % 2}", two / f"top/a{(n + 1) % 2}")
+            assert value(one / f"top/a{(n + 1) % 2}/k/full.npy") == 7
+    finally:
+        stop.set()
+        for r in readers:
+            r.join()
+    assert not failed
