@@ -232,7 +232,7 @@ enum pt_fs_intent_found { PT_FS_INTENT_NONE, PT_FS_INTENT_GONE, PT_FS_INTENT_WRI
 enum pt_fs_intent_found pt_fs_intent_find(struct pt_fs *fs, pid_t tid, uint64_t node, const char *dir, const char *name,
 					  struct pt_fs_inode **ret_inode, uint64_t *ret_next_revision);
 bool pt_fs_intent_retrying(struct pt_fs *fs, pid_t tid);
-/* Since when (CLOCK_BOOTTIME); INT64_MAX: it is not. */
+/* Since when (CLOCK_BOOTTIME), in this call; INT64_MAX: it is not. */
 int64_t pt_fs_intent_retrying_since(struct pt_fs *fs, pid_t tid);
 void pt_fs_intent_hold(struct pt_fs *fs, pid_t tid, struct pt_fs_inode *view);          /* takes over a pin and a reference */
 bool pt_fs_intent_held(struct pt_fs *fs, pid_t tid, const struct pt_fs_inode *view);

@@ -308,18 +308,9 @@ int pt_fs_intent_walks(struct pt_fs *fs, pid_t tid, const struct pt_fs_inode *in
 
 int64_t pt_fs_intent_retrying_since(struct pt_fs *fs, pid_t tid)
 {
-	struct pt_fs_intents *t = fs->intents;
-	int64_t since = INT64_MAX;
-	struct intent *i;
+	struct intent note;
 
-	if (atomic_load(&t->count) == 0)
-		return since;
-	pthread_mutex_lock(&t->lock);
-	i = find_locked(t, INTENT_RETRY, tid, 0);
-	if (i)
-		since = i->until_ns - INTENT_TTL_NS;
-	pthread_mutex_unlock(&t->lock);
-	return since;
+	return noted_of_call(fs, INTENT_RETRY, tid, NULL, &note) ? note.until_ns - INTENT_TTL_NS : INT64_MAX;
 }
 
 void pt_fs_intent_hold(struct pt_fs *fs, pid_t tid, struct pt_fs_inode *view)
