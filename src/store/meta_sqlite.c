@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,6 +51,7 @@ struct sqlite_meta {
 	pthread_mutex_t watch_lock;             /* highest */
 	pthread_cond_t watch_cond;
 	uint64_t highest;                       /* version of the last commit in this process; set atomically, too */
+	atomic_int news_fd;                     /* of a watch that has ended, for the next one; -1: none */
 	const uint64_t volatile *log_header;    /* files that can change: twice the log's header, in memory that all processes share */
 };
 
@@ -379,7 +381,7 @@ static void sqlite_watch(void *h, uint64_t seen, int64_t timeout_ns, uint64_t *r
 	if (__builtin_add_overflow(deadline, timeout_ns, &deadline))
 		deadline = INT64_MAX;
 	if (timeout_ns > 0 && m->mode == PT_SQLITE_OPEN)
-		pt_sqlite_news_init(&news, m->log);
+		pt_sqlite_news_init(&news, m->log, atomic_exchange(&m->news_fd, -1));
 	for (;;) {
 		marked = sqlite_mark(m, &mark);
 		rc = highest_now(m, &version);
@@ -390,7 +392,9 @@ static void sqlite_watch(void *h, uint64_t seen, int64_t timeout_ns, uint64_t *r
 		else
 			wait_for_own(m, seen, deadline);
 	}
-	pt_sqlite_news_done(&news);
+	if (news.fd >= 0)
+		news.fd = atomic_exchange(&m->news_fd, news.fd);
+	pt_sqlite_news_done(&news);     /* of another watch that ended meanwhile */
 	if (rc == 0)
 		*ret_version = version;
 	pt_done_call(done, rc);
@@ -467,6 +471,7 @@ static void sqlite_close(void *h)
 		}
 		pt_sqlite_conn_close(m->writer);
 	}
+	pt_sqlite_news_done(&(struct pt_sqlite_news){ .fd = atomic_load(&m->news_fd) });
 	pthread_cond_destroy(&m->watch_cond);
 	pthread_mutex_destroy(&m->watch_lock);
 	pthread_mutex_destroy(&m->pool_lock);
@@ -522,6 +527,7 @@ int pt_meta_sqlite_open(const char *path, struct pt_meta *ret_meta)
 		return pt_fail_nomem();
 	m->pid = pt_process_id();
 	m->mode = PT_SQLITE_MEMORY;
+	atomic_init(&m->news_fd, -1);
 	pthread_mutex_init(&m->write_lock, NULL);
 	pthread_mutex_init(&m->pool_lock, NULL);
 	pthread_mutex_init(&m->watch_lock, NULL);

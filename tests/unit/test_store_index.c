@@ -180,6 +180,45 @@ START_TEST(a_watch_sees_other_processes_commits)
 }
 END_TEST
 
+/* Descriptors of this process that wait for files to change. */
+static int inotify_count(void)
+{
+	char link[64], to[64];
+	int n = 0;
+
+	for (int fd = 0; fd < 256; fd++) {
+		snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+		ssize_t len = readlink(link, to, sizeof(to) - 1);
+
+		to[len > 0 ? len : 0] = '\0';
+		n += strstr(to, "inotify") != NULL;
+	}
+	return n;
+}
+
+START_TEST(a_watch_hands_what_it_waits_with_to_the_next)
+{
+	uint64_t seen, now;
+	struct pt_meta meta;
+	pid_t pid;
+
+	MUST_WORK(pt_meta_sqlite_open(path, &meta));
+	MUST_WORK(meta_put(&meta, "k", "v", 1, &seen));
+	for (int i = 0; i < 3; i++) {
+		MUST_WORK(pt_meta_watch(&meta, seen, 1000000, &now));
+		ck_assert_int_eq(inotify_count(), 1);
+		MUST_WORK(pt_meta_version(&meta, &now));
+		ck_assert_int_eq(inotify_count(), 1);
+	}
+	pid = child_start(put_one, (void *)(uintptr_t)"l", NULL);
+	MUST_WORK(pt_meta_watch(&meta, seen, INT64_C(60000000000), &now));
+	ck_assert_uint_gt(now, seen);
+	child_join(pid);
+	pt_meta_close(&meta);
+	ck_assert_int_eq(inotify_count(), 0);
+}
+END_TEST
+
 START_TEST(batches_of_this_process_are_told_from_others)
 {
 	uint64_t first, last, version;
@@ -215,7 +254,7 @@ START_TEST(news_of_a_log_are_what_is_written_to_it)
 	int64_t before;
 
 	ck_assert_int_ge(fd, 0);
-	pt_sqlite_news_init(&news, path);
+	pt_sqlite_news_init(&news, path, -1);
 	ck_assert_int_ge(news.fd, 0);
 	before = news.since_ns;
 	pt_sqlite_news_wait(&news, INT64_MAX);
@@ -569,6 +608,7 @@ int main(void)
 	tcase_add_test(tcases[0], processes_that_compare_and_set_lose_no_count);
 	tcase_add_test(tcases[0], a_killed_committer_leaves_every_batch_that_it_told_of);
 	tcase_add_test(tcases[0], a_watch_sees_other_processes_commits);
+	tcase_add_test(tcases[0], a_watch_hands_what_it_waits_with_to_the_next);
 	tcase_add_test(tcases[0], batches_of_this_process_are_told_from_others);
 	tcase_add_test(tcases[0], news_of_a_log_are_what_is_written_to_it);
 	tcase_add_test(tcases[0], an_index_made_by_many_at_once_is_one);
