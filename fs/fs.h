@@ -384,6 +384,8 @@ void pt_fs_handle_close(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h
 void pt_fs_handles_close(struct pt_fs *fs);                             /* all that are left, at unmount */
 void pt_fs_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
 void pt_fs_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, struct fuse_file_info *fi);
+
+/* ---- io.c: what is done with open files ---- */
 void pt_fs_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi);
 void pt_fs_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, off_t off, struct fuse_file_info *fi);
 void pt_fs_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);

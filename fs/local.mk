@@ -18,6 +18,7 @@ fs_ptiofs_SOURCES = \
 	fs/gc.c \
 	fs/inode.c \
 	fs/intent.c \
+	fs/io.c \
 	fs/listing.c \
 	fs/lookup.c \
 	fs/main.c \

@@ -26,6 +26,8 @@ libptio_core_la_SOURCES += \
 	src/store/meta_away.h \
 	src/store/meta_cache.c \
 	src/store/meta_cache.h \
+	src/store/meta_commit.c \
+	src/store/meta_int.h \
 	src/store/meta_sqlite.c \
 	src/store/pins.c \
 	src/store/pins.h \

@@ -1,6 +1,6 @@
-/* store/meta.c - the synchronous, checked forms of the meta operations.
+/* store/meta.c - the synchronous, checked forms of the meta operations; those that change something are in meta_commit.c.
  *
- * Every call of an engine comes through here, so engines may rely on what is checked: keys of 1 to PT_META_KEY_MAX
+ * Every call of an engine comes through these two, so engines may rely on what is checked: keys of 1 to PT_META_KEY_MAX
  * bytes (a scan's bounds may be empty), bounded values and batches, no record written twice in a batch. */
 #include "store/meta.h"
 
@@ -11,19 +11,19 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/hash.h"
 #include "store/meta_ahead.h"
 #include "store/meta_away.h"
 #include "store/meta_cache.h"
+#include "store/meta_int.h"
 
-static int check_key(size_t len)
+int pt_meta_check_key(size_t len)
 {
 	if (len < 1 || len > PT_META_KEY_MAX)
 		return pt_fail(EINVAL, "an index key has 1 to %d bytes, not %zu; use a shorter name", PT_META_KEY_MAX, len);
 	return 0;
 }
 
-static int check_writable(const struct pt_meta *m)
+int pt_meta_check_writable(const struct pt_meta *m)
 {
 	if (m->read_only)
 		return pt_fail(EROFS, "the store was opened read-only; open it for writing to change it");
@@ -69,8 +69,7 @@ bool pt_meta_mark(struct pt_meta *m, struct pt_meta_mark *ret_mark)
 	return pt_meta_is_away(m) ? pt_meta_away_mark(m, ret_mark) : mark_of(m, ret_mark);
 }
 
-/* Nothing was committed since the mark was taken. */
-static bool mark_holds(struct pt_meta *m, const struct pt_meta_mark *mark)
+bool pt_meta_mark_holds(struct pt_meta *m, const struct pt_meta_mark *mark)
 {
 	struct pt_meta_mark now;
 
@@ -88,7 +87,7 @@ static void learn_version(struct pt_meta *m, const struct pt_meta_mark *mark)
 	count(&m->counters.queries);
 	pt_wait_init(&w);
 	m->ops->watch(m->h, 0, 0, &highest, &w.done);
-	if (pt_wait_finish(&w) == 0 && mark_holds(m, mark))
+	if (pt_wait_finish(&w) == 0 && pt_meta_mark_holds(m, mark))
 		pt_meta_cache_advance(m->cache, mark, highest, false);
 }
 
@@ -171,7 +170,7 @@ static int prefetch(struct pt_meta *m, const struct pt_meta_mark *mark, const st
 	pt_wait_init(&w);
 	m->ops->get_many(m->h, keys, n, prefetched, &p, &w.done);
 	rc = pt_wait_finish(&w);
-	if (rc == 0 && mark_holds(m, mark))
+	if (rc == 0 && pt_meta_mark_holds(m, mark))
 		rc = pt_meta_rows_play(p.rows.data, p.rows.len, keep_one, &k);
 	pt_buf_done(&p.rows);
 	return rc;
@@ -208,7 +207,7 @@ static int get_here(struct pt_meta *m, const struct pt_meta_key *key, const stru
 	if (rc)
 		return rc < 0 ? rc : 0;
 	rc = get_from_engine(m, key, ret_value, ret_version, NULL);
-	if (rc == 0 && marked && (ret_value || !*ret_version) && mark_holds(m, &mark)) {
+	if (rc == 0 && marked && (ret_value || !*ret_version) && pt_meta_mark_holds(m, &mark)) {
 		pt_meta_cache_keep(m->cache, m, &mark, false, key->data, key->len, *ret_version ? ret_value->data : NULL, *ret_version ? ret_value->len : 0,
 				   *ret_version);
 		learn_version(m, &mark);
@@ -237,7 +236,7 @@ static int get_away(struct pt_meta *m, const struct pt_meta_key *key, struct pt_
 static int get(struct pt_meta *m, const struct pt_meta_key *key, const struct pt_meta_key *beside, size_t count, struct pt_buf *ret_value, uint64_t *ret_version)
 {
 	uint64_t version = 0;
-	int rc = check_key(key->len);
+	int rc = pt_meta_check_key(key->len);
 
 	if (rc < 0)
 		return rc;
@@ -254,7 +253,7 @@ int pt_meta_get_lasting(struct pt_meta *m, const void *key, size_t key_len, stru
 {
 	struct pt_meta_key k = { key, key_len };
 	uint64_t version = 0;
-	int rc = check_key(key_len);
+	int rc = pt_meta_check_key(key_len);
 
 	if (rc == 0 && pt_meta_is_away(m))
 		rc = get_from_cache(m, NULL, &k, ret_value, &version);
@@ -278,7 +277,7 @@ int pt_meta_get_beside(struct pt_meta *m, const struct pt_meta_key *key, const s
 	int rc = 0;
 
 	for (i = 0; i < count && rc == 0; i++)
-		rc = check_key(beside[i].len);
+		rc = pt_meta_check_key(beside[i].len);
 	assert(count <= PT_META_BESIDE_MAX);
 	return rc < 0 ? rc : get(m, key, beside, count, ret_value, ret_version);
 }
@@ -298,7 +297,7 @@ int pt_meta_prefetch(struct pt_meta *m, const struct pt_meta_key *keys, size_t n
 	if (!wanted)
 		return pt_fail_nomem();
 	for (i = 0; i < n && rc == 0; i++) {
-		rc = check_key(keys[i].len);
+		rc = pt_meta_check_key(keys[i].len);
 		e = rc < 0 ? NULL : pt_meta_cache_find(m->cache, &mark, false, keys[i].data, keys[i].len);
 		if (!e)
 			wanted[left++] = keys[i];
@@ -319,7 +318,7 @@ static int scan_asking(struct pt_meta *m, const void *start, size_t start_len, c
 	int rc;
 
 	if (start_len > PT_META_KEY_MAX || end_len > PT_META_KEY_MAX)
-		return check_key(start_len > end_len ? start_len : end_len);
+		return pt_meta_check_key(start_len > end_len ? start_len : end_len);
 	count(&m->counters.queries);
 	pt_meta_away_ask(m, asking);
 	pt_wait_init(&w);
@@ -344,7 +343,7 @@ static int scan_prefix(struct pt_meta *m, const void *prefix, size_t prefix_len,
 	size_t end_len = prefix_len;
 
 	if (prefix_len > PT_META_KEY_MAX)
-		return check_key(prefix_len);
+		return pt_meta_check_key(prefix_len);
 	if (prefix_len)
 		memcpy(end, prefix, prefix_len);
 	/* The first key after all with the prefix: drop trailing 0xff bytes, add one to the last that is left. */
@@ -408,42 +407,9 @@ int pt_meta_scan_prefix(struct pt_meta *m, const void *prefix, size_t prefix_len
 		;
 	else if (away)
 		pt_meta_away_keep(m, &asking, true, &key, k.rows.data, k.rows.len, 0);
-	else if (mark_holds(m, &mark))
+	else if (pt_meta_mark_holds(m, &mark))
 		pt_meta_cache_keep(m->cache, m, &mark, true, prefix, prefix_len, k.rows.data, k.rows.len, 0);
 	pt_buf_done(&k.rows);
-	return rc;
-}
-
-static bool same_key(const struct pt_meta_op *a, const struct pt_meta_op *b)
-{
-	return a->key.len == b->key.len && memcmp(a->key.data, b->key.data, a->key.len) == 0;
-}
-
-/* No record is written twice: an open-addressed table of the operations that write. */
-static int check_once(const struct pt_meta_op *ops, size_t count)
-{
-	uint32_t few[2 * PT_META_BATCH_MAX], *table = few;
-	size_t room = 2 * PT_META_BATCH_MAX, at;
-	int rc = 0;
-
-	while (room < 2 * count)
-		room *= 2;
-	if (room > 2 * PT_META_BATCH_MAX) {
-		table = pt_reallocarray(NULL, room, sizeof(*table));
-		if (!table)
-			return pt_fail_nomem();
-	}
-	memset(table, 0xff, room * sizeof(*table));
-	for (size_t i = 0; i < count && rc == 0; i++) {
-		if (ops[i].kind == PT_META_COMPARE)
-			continue;
-		for (at = pt_hash64(ops[i].key.data, ops[i].key.len) & (room - 1); table[at] != UINT32_MAX && rc == 0; at = (at + 1) & (room - 1))
-			if (same_key(&ops[table[at]], &ops[i]))
-				rc = pt_fail(EINVAL, "operations %u and %zu of an index batch change the same record", table[at], i);
-		table[at] = (uint32_t)i;
-	}
-	if (table != few)
-		free(table);
 	return rc;
 }
 
@@ -456,7 +422,7 @@ static int check_look(const struct pt_meta_look *look)
 {
 	if (look->begins && look->key.len < PT_META_BEGINS_MIN)
 		return pt_fail(EINVAL, "a look for all keys that begin with %zu bytes; give %d at least", look->key.len, PT_META_BEGINS_MIN);
-	return check_key(look->key.len);
+	return pt_meta_check_key(look->key.len);
 }
 
 int pt_meta_look_asking(struct pt_meta *m, const struct pt_meta_look *looks, size_t n, pt_meta_scan_fn *fn, void *ctx, struct pt_meta_asking *asking)
@@ -505,113 +471,6 @@ int pt_meta_look(struct pt_meta *m, const struct pt_meta_look *looks, size_t n, 
 	return pt_meta_look_asking(m, looks, n, fn, ctx, &asking);
 }
 
-static int check_batch(const struct pt_meta_op *ops, size_t count)
-{
-	if (count < 1)
-		return pt_fail(EINVAL, "an index batch without operations");
-	if (count > PT_META_GROUP_MAX)
-		return pt_fail(EFBIG, "%zu changes of the index are more than fit in one batch (%d): write fewer tensors in one file", count, PT_META_GROUP_MAX);
-	for (size_t i = 0; i < count; i++) {
-		int rc = check_key(ops[i].key.len);
-
-		if (rc < 0)
-			return rc;
-		if (ops[i].kind != PT_META_COMPARE && ops[i].kind != PT_META_PUT && ops[i].kind != PT_META_DELETE)
-			return pt_fail(EINVAL, "operation %zu of an index batch is of unknown kind %d", i, (int)ops[i].kind);
-		if (ops[i].kind == PT_META_PUT && ops[i].value_len > PT_META_VALUE_MAX)
-			return pt_fail(EFBIG, "an index record of %zu bytes is above the limit of %u", ops[i].value_len,
-				       PT_META_VALUE_MAX);
-	}
-	return check_once(ops, count);
-}
-
-/* What was read before stays, if nobody else has committed meanwhile; the version that the store has by now tells. */
-static void cache_after(struct pt_meta *m, const struct pt_meta_op *ops, size_t count, uint64_t committed)
-{
-	struct pt_meta_mark mark;
-	uint64_t highest = 0;
-	struct pt_wait w;
-
-	pt_meta_cache_committed(m->cache, ops, count, committed);
-	if (!m->ops->mark(m->h, &mark))
-		return;
-	pt_wait_init(&w);
-	m->ops->watch(m->h, 0, 0, &highest, &w.done);
-	if (pt_wait_finish(&w) == 0 && mark_holds(m, &mark))
-		pt_meta_cache_advance(m->cache, &mark, highest, true);
-}
-
-/* The version of a batch that only compares is that of another one. */
-static bool writes(const struct pt_meta_op *ops, size_t count)
-{
-	size_t i;
-
-	for (i = 0; i < count; i++)
-		if (ops[i].kind != PT_META_COMPARE)
-			return true;
-	return false;
-}
-
-static int commit(struct pt_meta *m, bool lazy, const struct pt_meta_op *ops, size_t count, uint64_t *ret_version)
-{
-	struct pt_meta_asking asking;
-	uint64_t version = 0;
-	struct pt_wait w;
-	int rc = check_writable(m);
-
-	if (rc == 0)
-		rc = check_batch(ops, count);
-	if (rc < 0)
-		return rc;
-	if (m->cache)
-		pt_meta_cache_begin(m->cache);
-	pt_meta_away_ask(m, &asking);
-	pt_wait_init(&w);
-	w.done.at = &asking.at;
-	(lazy && m->ops->commit_lazy ? m->ops->commit_lazy : m->ops->commit)(m->h, ops, count, &version, &w.done);
-	rc = pt_wait_finish(&w);
-	if (pt_meta_is_away(m))
-		pt_meta_away_committed(m, &asking, rc == 0 ? ops : NULL, count, version);
-	else if (rc == 0 && m->cache)
-		cache_after(m, ops, count, version);
-	if (m->cache)
-		pt_meta_cache_end(m->cache);
-	if (rc < 0)
-		return rc;
-	if (writes(ops, count))
-		__atomic_store_n(&m->own[version % PT_META_OWN], version, __ATOMIC_RELEASE);
-	if (ret_version)
-		*ret_version = version;
-	return 0;
-}
-
-bool pt_meta_own(struct pt_meta *m, uint64_t after, uint64_t upto)
-{
-	uint64_t v;
-
-	if (upto < after || upto - after > PT_META_OWN)
-		return false;
-	for (v = after + 1; v <= upto; v++)
-		if (__atomic_load_n(&m->own[v % PT_META_OWN], __ATOMIC_ACQUIRE) != v)
-			return false;
-	return true;
-}
-
-int pt_meta_commit(struct pt_meta *m, const struct pt_meta_op *ops, size_t count, uint64_t *ret_version)
-{
-	return commit(m, false, ops, count, ret_version);
-}
-
-int pt_meta_commit_lazy(struct pt_meta *m, const struct pt_meta_op *ops, size_t count, uint64_t *ret_version)
-{
-	return commit(m, true, ops, count, ret_version);
-}
-
-int pt_meta_settle(struct pt_meta *m)
-{
-	return m->ops->commit_lazy && !m->read_only ? pt_meta_sync(m) : 0;
-}
-
 uint64_t pt_meta_version_known(struct pt_meta *m)
 {
 	struct pt_meta_mark mark;
@@ -633,7 +492,7 @@ int pt_meta_version(struct pt_meta *m, uint64_t *ret_version)
 		rc = pt_meta_watch(m, 0, 0, &version);
 		if (rc < 0)
 			return rc;
-		if (marked && mark_holds(m, &mark))
+		if (marked && pt_meta_mark_holds(m, &mark))
 			pt_meta_cache_advance(m->cache, &mark, version, false);
 	}
 	*ret_version = version;
