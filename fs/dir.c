@@ -114,9 +114,9 @@ static struct pt_fs_inode *look_up(struct pt_fs *fs, struct pt_fs_inode *dir, co
 	return i;
 }
 
-/* As fill; inodes that the kernel gets to know are in `known`, *ret_count of them, a reference each. */
+/* As fill; inodes that the kernel gets to know are in `known`, *ret_count of them, a reference each. *ret_next: where the next request goes on. */
 static int64_t fill_plus(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h, char *buf, size_t size, uint64_t off, struct pt_fs_inode **known,
-			 size_t *ret_count)
+			 size_t *ret_count, uint64_t *ret_next)
 {
 	uint64_t ahead = off, at;
 	struct fuse_entry_param entry;
@@ -151,14 +151,17 @@ static int64_t fill_plus(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *
 		if (i)
 			known[(*ret_count)++] = i;
 	}
+	*ret_next = at;
 	return rc < 0 && !used ? rc : (int64_t)used;
 }
 
+/* What the next request will ask for is read while the caller looks at what it has got; that request, and the close, wait for the handle's lock. */
 void pt_fs_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi)
 {
 	struct pt_fs *fs = pt_fs_of(req);
 	struct pt_fs_handle *h = (struct pt_fs_handle *)(uintptr_t)fi->fh;
-	struct pt_fs_inode **known, *dir = h->inode;
+	struct pt_fs_inode **known;
+	uint64_t next = 0;
 	size_t count = 0, i;
 	bool lost = true;
 	int64_t n = 0;
@@ -169,17 +172,15 @@ void pt_fs_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, s
 	atomic_fetch_add(&fs->counters.ops[PT_FS_OP_READDIR], 1);
 	buf = pt_malloc(size);
 	known = pt_calloc(size / ENTRY_PLUS_MIN + 1, sizeof(*known));
-	if (buf && known) {
-		pthread_mutex_lock(&h->lock);
-		n = fill_plus(req, fs, h, buf, size, (uint64_t)off, known, &count);
-		pthread_mutex_unlock(&h->lock);
-	} else {
-		n = pt_fail_nomem();
-	}
+	pthread_mutex_lock(&h->lock);
+	n = buf && known ? fill_plus(req, fs, h, buf, size, (uint64_t)off, known, &count, &next) : pt_fail_nomem();
 	if (n < 0)
-		pt_fs_fail(req, (int)n, dir, NULL, "readdir");
+		pt_fs_fail(req, (int)n, h->inode, NULL, "readdir");
 	else
 		lost = fuse_reply_buf(req, buf, (size_t)n) < 0; /* interrupted: the kernel never saw it */
+	if (n > 0 && !lost)
+		prefetch(fs, h, size, (uint64_t)off, next);
+	pthread_mutex_unlock(&h->lock);
 	for (i = 0; i < count; i++) {
 		if (lost)
 			pt_fs_inode_forget(fs, known[i], 1);
@@ -220,6 +221,8 @@ void pt_fs_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	struct pt_fs_handle *h = (struct pt_fs_handle *)(uintptr_t)fi->fh;
 
 	(void)ino;
+	pthread_mutex_lock(&h->lock);   /* whoever still reads ahead */
+	pthread_mutex_unlock(&h->lock);
 	pt_fs_handle_free(fs, h);
 	fuse_reply_err(req, 0);
 }

@@ -232,6 +232,29 @@ def test_listing_with_attributes_takes_no_look_up_an_entry(mounts, large):
     os.unlink(mnt / "many/link")
 
 
+def test_directories_that_are_closed_at_once_are_read_ahead_without_harm(mounts, large):
+    mnt = mounts("mnt", store=large)
+    names, failed = sorted(os.listdir(mnt / "many")), []
+
+    def some():
+        for i in range(60):
+            with os.scandir(mnt / "many") as entries:
+                for e in itertools.islice(entries, i % 3 * 300 + 1):
+                    e.stat()
+
+    def all_of_it():
+        for _ in range(6):
+            with os.scandir(mnt / "many") as entries:
+                if sorted(e.name for e in entries if e.stat()) != names:
+                    failed.append("another listing")
+
+    threads = [threading.Thread(target=f) for f in (some, some, some, all_of_it)]
+    [t.start() for t in threads]
+    [t.join() for t in threads]
+    assert not failed
+    assert metrics(mnt)["ptio_fs_errors_total"] == 0
+
+
 def test_ls_asks_for_security_attributes_once_and_not_for_each_entry(mnt):
     many(mnt, 40)
     before = metrics(mnt)['ptio_fs_operations_total{op="xattr"}']
