@@ -315,7 +315,8 @@ def test_windows_of_short_pieces_read_each_chunk_once(mounts):
     n = a.shape[1] // 4
     assert b"".join(got)[128:] == a[:, n:2 * n].tobytes()
     moved = metrics(mnt)["ptio_store_read_bytes_moved_total"] - before["ptio_store_read_bytes_moved_total"]
-    assert moved <= a.nbytes + (1 << 20)        # the first request comes before there are windows
+    if json.loads((mnt / ".ptio/status.json").read_text())["direct_io"]:     # else the kernel cuts requests where it likes
+        assert moved <= a.nbytes + (1 << 20)    # the first request comes before there are windows
 
 
 def test_windows_end_with_the_chunks_of_each_tensor(mounts):
