@@ -45,6 +45,17 @@ struct pt_meta_op {
 	size_t value_len;
 };
 
+/* The batch changes something; else it only compares. */
+static inline bool pt_meta_writes(const struct pt_meta_op *ops, size_t count)
+{
+	size_t i;
+
+	for (i = 0; i < count; i++)
+		if (ops[i].kind != PT_META_COMPARE)
+			return true;
+	return false;
+}
+
 /* Of the checked forms, since the engine was opened. */
 struct pt_meta_counters {
 	uint64_t queries;               /* gets, scans and questions for the version that went to the engine */

@@ -318,12 +318,7 @@ void pt_meta_cache_begin(struct pt_meta_cache *c)
 
 bool pt_meta_cache_committed(struct pt_meta_cache *c, const struct pt_meta_op *ops, size_t count, uint64_t version)
 {
-	bool changes = false;
-	size_t i;
-
-	for (i = 0; i < count && !changes; i++)
-		changes = ops[i].kind != PT_META_COMPARE;
-	if (!changes)
+	if (!pt_meta_writes(ops, count))
 		return false;           /* the version is whoever's was last */
 	pthread_mutex_lock(&c->lock);
 	__atomic_add_fetch(&c->forgets, 1, __ATOMIC_RELEASE);

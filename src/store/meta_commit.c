@@ -81,17 +81,6 @@ static void cache_after(struct pt_meta *m, const struct pt_meta_op *ops, size_t 
 		pt_meta_cache_advance(m->cache, &mark, highest, true);
 }
 
-/* The version of a batch that only compares is that of another one. */
-static bool writes(const struct pt_meta_op *ops, size_t count)
-{
-	size_t i;
-
-	for (i = 0; i < count; i++)
-		if (ops[i].kind != PT_META_COMPARE)
-			return true;
-	return false;
-}
-
 static int commit(struct pt_meta *m, bool lazy, const struct pt_meta_op *ops, size_t count, uint64_t *ret_version)
 {
 	struct pt_meta_asking asking;
@@ -118,7 +107,7 @@ static int commit(struct pt_meta *m, bool lazy, const struct pt_meta_op *ops, si
 		pt_meta_cache_end(m->cache);
 	if (rc < 0)
 		return rc;
-	if (writes(ops, count))
+	if (pt_meta_writes(ops, count)) /* the version of one that only compares is that of another */
 		__atomic_store_n(&m->own[version % PT_META_OWN], version, __ATOMIC_RELEASE);
 	if (ret_version)
 		*ret_version = version;

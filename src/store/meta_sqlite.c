@@ -240,17 +240,6 @@ static int commit_lazy_locked(struct sqlite_meta *m, const struct pt_meta_op *op
 	return rc;
 }
 
-/* One that only compares writes nothing to the log, and makes nothing durable. */
-static bool writes(const struct pt_meta_op *ops, size_t count)
-{
-	size_t i;
-
-	for (i = 0; i < count; i++)
-		if (ops[i].kind != PT_META_COMPARE)
-			return true;
-	return false;
-}
-
 static void commit_any(struct sqlite_meta *m, bool lazy, const struct pt_meta_op *ops, size_t count, uint64_t *ret_version, struct pt_done *done)
 {
 	uint64_t version = 0;
@@ -267,7 +256,7 @@ static void commit_any(struct sqlite_meta *m, bool lazy, const struct pt_meta_op
 		rc = m->relaxed ? synchronous_set(m, true) : 0;
 		if (rc == 0)
 			rc = commit_locked(m, ops, count, &version);
-		if (rc == 0 && writes(ops, count))
+		if (rc == 0 && pt_meta_writes(ops, count))      /* one that only compares makes nothing durable */
 			__atomic_store_n(&m->lazy, false, __ATOMIC_RELEASE);
 	}
 	/* Before anybody can read what is new: in memory this is the mark. */
