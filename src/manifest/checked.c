@@ -1,4 +1,7 @@
-/* manifest/checked.c - the table of pinned objects. Two bits a chunk, set atomically; checksums are loaded outside the lock by whoever needs them first. */
+/* manifest/checked.c - the table of pinned objects. Two bits a chunk, set atomically; checksums are loaded outside the lock by whoever needs them first.
+ *
+ * Ranks of one node read the same objects one after the other, each its own rows of every chunk, so what one has verified need not be read whole by the next: objects that nobody
+ * holds stay in the table for a while, with the stamp that their blob had before the first read. Invariant: an object is in the list of kept ones exactly when it has no holders. */
 #include "manifest/checked.h"
 
 #include <errno.h>
@@ -9,21 +12,26 @@
 #include "base/error.h"
 #include "manifest/internal.h"
 
-#define TABLE_PLACES 1024
+#define TABLE_PLACES 4096
 
 struct pt_checked_object {
 	struct pt_checked_object *next; /* in its place; under the table's lock */
+	struct pt_checked_object *newer, *older;        /* among the kept; under the table's lock */
 	uint64_t holders;               /* under the table's lock */
+	uint64_t stamp;                 /* of the blob when its bits began to count; 0: not known. Under the table's lock */
+	bool began;                     /* by those who hold it now; atomically, after stamp and bits */
 	struct pt_id id;
-	uint64_t chunk_count;
+	uint64_t bytes, chunk_count;
 	uint8_t *hashes;                /* 8 bytes a chunk, NULL until loaded; set once, atomically */
 	uint64_t words;
 	uint64_t bits[];                /* bit c % 64 of word c / 64, atomically: verified; then as many words: bad */
 };
 
 struct pt_checked {
-	pthread_mutex_t lock;           /* place[], and next and holders of the objects */
+	pthread_mutex_t lock;           /* all of this, and what the objects say is under it */
 	struct pt_checked_object *place[TABLE_PLACES];
+	struct pt_checked_object *newest, *oldest;      /* kept */
+	uint64_t kept_bytes;
 };
 
 int pt_checked_create(struct pt_checked **ret_checked)
@@ -69,6 +77,55 @@ static struct pt_checked_object **place_of(struct pt_checked *checked, const str
 	return at;
 }
 
+static uint64_t memory_of(const struct pt_checked_object *o)
+{
+	return sizeof(*o) + o->words * 2 * sizeof(o->bits[0]);
+}
+
+static void kept_remove_locked(struct pt_checked *checked, struct pt_checked_object *o)
+{
+	*(o->newer ? &o->newer->older : &checked->newest) = o->older;
+	*(o->older ? &o->older->newer : &checked->oldest) = o->newer;
+	o->newer = o->older = NULL;
+	checked->kept_bytes -= memory_of(o);
+}
+
+static void kept_add_locked(struct pt_checked *checked, struct pt_checked_object *o)
+{
+	o->older = checked->newest;
+	*(checked->newest ? &checked->newest->newer : &checked->oldest) = o;
+	checked->newest = o;
+	checked->kept_bytes += memory_of(o);
+}
+
+/* Nobody holds it. One that was damaged is looked at anew by the next. */
+static bool worth_keeping(const struct pt_checked_object *o)
+{
+	uint64_t i, good = 0, bad = 0;
+
+	if (!o->stamp)
+		return false;
+	for (i = 0; i < o->words; i++) {
+		good |= o->bits[i];
+		bad |= o->bits[o->words + i];
+	}
+	return good && !bad;
+}
+
+/* Out of the table, oldest first, until the rest is within bounds; the caller frees them, chained by next. */
+static struct pt_checked_object *evict_locked(struct pt_checked *checked)
+{
+	struct pt_checked_object *o, *gone = NULL;
+
+	while (checked->kept_bytes > PT_CHECKED_KEPT_BYTES && (o = checked->oldest)) {
+		kept_remove_locked(checked, o);
+		*place_of(checked, &o->id) = o->next;
+		o->next = gone;
+		gone = o;
+	}
+	return gone;
+}
+
 int pt_checked_get(struct pt_checked *checked, const struct pt_object *object, struct pt_checked_object **ret_object)
 {
 	uint64_t chunks = object->bytes / PT_HASH_CHUNK + (object->bytes % PT_HASH_CHUNK != 0), words = (chunks + 63) / 64;
@@ -78,6 +135,12 @@ int pt_checked_get(struct pt_checked *checked, const struct pt_object *object, s
 	pthread_mutex_lock(&checked->lock);
 	at = place_of(checked, &object->blob.id);
 	o = *at;
+	if (o && !o->holders && o->bytes != object->bytes) {    /* nobody's now: the record may be another one */
+		kept_remove_locked(checked, o);
+		*at = o->next;
+		object_free(o);
+		o = NULL;
+	}
 	/* Two records that give one object two sizes: the bits of one are too few for the other. */
 	if (o && o->chunk_count != chunks) {
 		pthread_mutex_unlock(&checked->lock);
@@ -87,13 +150,15 @@ int pt_checked_get(struct pt_checked *checked, const struct pt_object *object, s
 		o = pt_calloc(1, sizeof(*o) + words * 2 * sizeof(o->bits[0]));
 		if (o) {
 			o->id = object->blob.id;
+			o->bytes = object->bytes;
 			o->chunk_count = chunks;
 			o->words = words;
 			*at = o;
 		}
 	}
 	if (o) {
-		o->holders++;
+		if (o->holders++ == 0 && o->stamp)
+			kept_remove_locked(checked, o);
 		*ret_object = o;
 	} else {
 		rc = pt_fail_nomem();
@@ -104,18 +169,29 @@ int pt_checked_get(struct pt_checked *checked, const struct pt_object *object, s
 
 void pt_checked_drop(struct pt_checked *checked, const struct pt_id *id)
 {
-	struct pt_checked_object **at, *o;
+	struct pt_checked_object **at, *o, *gone = NULL;
 
 	pthread_mutex_lock(&checked->lock);
 	at = place_of(checked, id);
 	o = *at;
-	if (o && --o->holders)
-		o = NULL;
-	else if (o)
-		*at = o->next;
+	if (o && --o->holders == 0) {
+		if (worth_keeping(o)) {
+			o->began = false;
+			free(o->hashes);
+			o->hashes = NULL;
+			kept_add_locked(checked, o);
+			gone = evict_locked(checked);
+		} else {
+			*at = o->next;
+			o->next = NULL;
+			gone = o;
+		}
+	}
 	pthread_mutex_unlock(&checked->lock);
-	if (o)
+	while ((o = gone)) {
+		gone = o->next;
 		object_free(o);
+	}
 }
 
 void pt_checked_put(struct pt_checked *checked, struct pt_checked_object *object)
@@ -123,6 +199,23 @@ void pt_checked_put(struct pt_checked *checked, struct pt_checked_object *object
 	struct pt_id id = object->id;
 
 	pt_checked_drop(checked, &id);
+}
+
+void pt_checked_begin(struct pt_repo *repo, struct pt_checked_object *object, const struct pt_blob_ref *blob)
+{
+	uint64_t stamp;
+
+	if (__atomic_load_n(&object->began, __ATOMIC_ACQUIRE))
+		return;
+	stamp = object->bytes < PT_CHECKED_KEPT_MIN ? 0 : pt_data_stamp(&repo->store->data, blob);
+	pthread_mutex_lock(&repo->checked->lock);
+	if (!object->began) {
+		if (stamp != object->stamp)
+			memset(object->bits, 0, object->words * sizeof(object->bits[0]));
+		object->stamp = stamp;
+		__atomic_store_n(&object->began, true, __ATOMIC_RELEASE);
+	}
+	pthread_mutex_unlock(&repo->checked->lock);
 }
 
 static int hashes_load(struct pt_repo *repo, struct pt_checked_object *o, uint8_t **ret_hashes)

@@ -12,11 +12,16 @@ struct pt_checked_object;
 
 int pt_checked_create(struct pt_checked **ret_checked);
 void pt_checked_free(struct pt_checked *checked);
-/* Each get wants a put; what has been verified is forgotten with the last one. -ENOMEM. */
+/* Each get wants a put. What has been verified is remembered after the last one, of the objects that were put last, in PT_CHECKED_KEPT_BYTES of memory, and counts
+ * again if the engine says then that the bytes are still the same (pt_data_stamp). Smaller objects than PT_CHECKED_KEPT_MIN are sooner hashed than looked at. -ENOMEM. */
+#define PT_CHECKED_KEPT_BYTES ((uint64_t)8 << 20)
+#define PT_CHECKED_KEPT_MIN ((uint64_t)64 << 10)
 int pt_checked_get(struct pt_checked *checked, const struct pt_object *object, struct pt_checked_object **ret_object);
 void pt_checked_put(struct pt_checked *checked, struct pt_checked_object *object);
 /* As _put, by id. */
 void pt_checked_drop(struct pt_checked *checked, const struct pt_id *id);
+/* Before its chunks are asked for or read: finds out whether what is remembered still counts. */
+void pt_checked_begin(struct pt_repo *repo, struct pt_checked_object *object, const struct pt_blob_ref *blob);
 /* The chunk's XXH3-64; loads the checksums at first use. -EIO. */
 int pt_checked_hash(struct pt_repo *repo, struct pt_checked_object *object, uint64_t chunk, uint64_t *ret_hash);
 bool pt_checked_test(const struct pt_checked_object *object, uint64_t chunk);

@@ -329,6 +329,8 @@ static int read_lane(struct reader *r, uint32_t object)
 	int rc;
 
 	rc = pt_checked_get(r->repo->checked, &r->m->objects[object], &r->lanes[object].checked);
+	if (!rc)
+		pt_checked_begin(r->repo, r->lanes[object].checked, &r->m->objects[object].blob);
 	while (!rc && group_next(r, c, &g)) {
 		rc = read_group(r, object, &g);
 		c = g.end;

@@ -125,6 +125,17 @@ bool pt_data_direct(struct pt_data *d, const struct pt_blob_ref *ref)
 	return d->ops->direct && check_refs(ref, 1) == 0 && d->ops->direct(d->h, ref);
 }
 
+uint64_t pt_data_stamp(struct pt_data *d, const struct pt_blob_ref *ref)
+{
+	uint64_t stamp = 0;
+
+	if (!d->ops->stamp || check_refs(ref, 1) < 0 || d->ops->stamp(d->h, ref, &stamp) < 0) {
+		pt_fail_clear();
+		return 0;
+	}
+	return stamp;
+}
+
 int pt_data_map(struct pt_data *d, const struct pt_blob_ref *ref, uint64_t off, uint64_t len, const void **ret_addr, void **ret_map)
 {
 	int rc = check_refs(ref, 1);

@@ -78,6 +78,8 @@ struct pt_data_ops {
 	/* Whether reads of this blob now come out of memory whose every chunk was checked by whoever loaded it, by an engine that joins scattered ranges
 	 * itself, by what they cost: then ask for just what is wanted. NULL: never. */
 	bool (*direct)(void *h, const struct pt_blob_ref *ref);
+	/* A number, not 0, that is another one once a sealed blob's bytes may have been changed behind the engine's back, or once they are another file's. -EOPNOTSUPP. NULL: never known. */
+	int (*stamp)(void *h, const struct pt_blob_ref *ref, uint64_t *ret_stamp);
 };
 
 struct pt_data {
@@ -98,6 +100,8 @@ int pt_data_seal(struct pt_data *d, void *blob, uint64_t bytes);
 void pt_data_abort(struct pt_data *d, void *blob);                      /* NULL is fine */
 int pt_data_read(struct pt_data *d, const struct pt_data_range *ranges, size_t count);
 bool pt_data_direct(struct pt_data *d, const struct pt_blob_ref *ref);
+/* 0: the engine cannot tell. */
+uint64_t pt_data_stamp(struct pt_data *d, const struct pt_blob_ref *ref);
 int pt_data_map(struct pt_data *d, const struct pt_blob_ref *ref, uint64_t off, uint64_t len, const void **ret_addr, void **ret_map);
 void pt_data_unmap(struct pt_data *d, void *map);
 int pt_data_stat(struct pt_data *d, const struct pt_blob_ref *ref, uint64_t *ret_bytes);

@@ -219,6 +219,7 @@ static const struct pt_data_ops file_ops = {
 	.sync = file_sync,
 	.sweep = pt_file_sweep,
 	.tidy = pt_file_tidy,
+	.stamp = pt_file_stamp,
 };
 
 /* Opens dir/name, made if it may be. *made: it was. */

@@ -38,6 +38,7 @@ int pt_file_fail(const struct pt_file_store *f, const struct pt_blob_ref *ref, c
 /* file_read.c */
 void pt_file_read(void *h, const struct pt_data_range *ranges, size_t count, struct pt_done *done);
 void pt_file_stat(void *h, const struct pt_blob_ref *ref, uint64_t *ret_bytes, struct pt_done *done);
+int pt_file_stamp(void *h, const struct pt_blob_ref *ref, uint64_t *ret_stamp);
 pt_fdcache_open_fn pt_file_open_blob;
 /* file_write.c */
 void pt_file_create(void *h, const struct pt_blob_ref *ref, uint64_t size_hint, void **ret_blob, struct pt_done *done);

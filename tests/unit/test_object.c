@@ -4,6 +4,8 @@
 #include <time.h>
 #include <zlib.h>
 
+#include "manifest/checked.h"
+#include "manifest/internal.h"
 #include "manifest/key.h"
 #include "manifest_help.h"
 
@@ -366,6 +368,99 @@ START_TEST(ranges_are_exact_in_every_mode)
 }
 END_TEST
 
+/* Half of each MiB, as a rank reads its part of the rows. */
+static void read_halves(uint64_t half, uint64_t *ret_moved)
+{
+	struct pt_object_range range[8];
+	struct pt_repo_counters before, after;
+	uint8_t *buf = malloc(4 << 20);
+	struct pt_manifest *m = pinned();
+
+	for (unsigned i = 0; i < 8; i++)
+		range[i] = (struct pt_object_range){ .off = i * ((uint64_t)512 << 10) + half * (256 << 10), .len = 256 << 10, .buf = buf + i * (512 << 10) };
+	pt_repo_counters(repo, &before);
+	check_ok(pt_object_read(repo, m, range, 8));
+	pt_repo_counters(repo, &after);
+	*ret_moved = after.read_bytes_moved - before.read_bytes_moved;
+	for (unsigned i = 0; i < 8; i++)
+		ck_assert_uint_eq(((uint8_t *)range[i].buf)[1000], help_byte(1, range[i].off + 1000));
+	unpinned(m);
+	free(buf);
+}
+
+START_TEST(what_one_rank_has_verified_the_next_reads_alone)
+{
+	struct pt_shape shape = help_shape2(4, 1 << 20);
+	struct pt_manifest *m;
+	uint64_t moved;
+	uint8_t byte;
+	int fd;
+
+	help_store(repo, node, PT_WRITTEN_FULL, &shape, 0, 1, -1, NULL, 1);
+	read_halves(0, &moved);
+	ck_assert_uint_eq(moved, 4 << 20);
+	for (int i = 0; i < 3; i++) {
+		read_halves(1, &moved);
+		ck_assert_uint_eq(moved, 2 << 20);
+	}
+	/* Written to behind our back: nothing that was seen counts. */
+	check_ok(pt_manifest_get(repo, node, "", &m));
+	fd = blob_open(m, O_RDWR);
+	ck_assert_int_eq(pt_io_pread(fd, &byte, 1, m->objects[0].payload_off + 77), 1);
+	pt_manifest_unref(m);
+	check_ok(pt_io_pwrite(fd, &byte, 1, m->objects[0].payload_off + 77));
+	read_halves(1, &moved);
+	ck_assert_uint_eq(moved, 4 << 20);
+	byte ^= 1;
+	check_ok(pt_io_pwrite(fd, &byte, 1, m->objects[0].payload_off + 77));
+	m = pinned();
+	check_err(pt_object_read(repo, m, &(struct pt_object_range){ .off = 100, .len = 1, .buf = &byte }, 1), EIO);
+	unpinned(m);
+	/* What was found damaged is looked at again by the next, and is whole now. */
+	check_ok(pt_io_pread(fd, &byte, 1, 4096 + 77) - 1);
+	byte ^= 1;
+	check_ok(pt_io_pwrite(fd, &byte, 1, 4096 + 77));
+	close(fd);
+	read_halves(0, &moved);
+	ck_assert_uint_eq(moved, 4 << 20);
+}
+END_TEST
+
+START_TEST(what_was_verified_is_remembered_within_bounds)
+{
+	struct pt_object object = { .bytes = UINT64_C(1) << 44 };       /* 2 bits for each of 2^24 MiB */
+	struct pt_shape shape = help_shape2(1, 1 << 20);
+	struct pt_checked_object *o;
+	struct pt_manifest *m;
+
+	help_store(repo, node, PT_WRITTEN_FULL, &shape, 0, 1, -1, NULL, 1);
+	m = pinned();
+	object.blob = m->objects[0].blob;
+	for (int i = 0; i < 4; i++) {
+		object.blob.id.b[0] = (uint8_t)i;
+		check_ok(pt_checked_get(repo->checked, &object, &o));
+		pt_checked_begin(repo, o, &m->objects[0].blob);
+		ck_assert(!pt_checked_test(o, 5));
+		pt_checked_set(o, 5);
+		pt_checked_put(repo->checked, o);
+	}
+	for (int i = 3; i >= 0; i--) {
+		object.blob.id.b[0] = (uint8_t)i;
+		check_ok(pt_checked_get(repo->checked, &object, &o));
+		pt_checked_begin(repo, o, &m->objects[0].blob);
+		ck_assert_int_eq(pt_checked_test(o, 5), i >= 3);
+		ck_assert(!pt_checked_test(o, 6));
+		pt_checked_put(repo->checked, o);
+	}
+	/* Another record of the same id, with another size, is another object. */
+	object.blob.id.b[0] = 3;
+	object.bytes = 2 << 20;
+	check_ok(pt_checked_get(repo->checked, &object, &o));
+	pt_checked_put(repo->checked, o);
+	unpinned(m);
+}
+END_TEST
+
 #define THREADS 4
 
 static void *reading_thread(void *ctx)
@@ -638,6 +733,8 @@ int main(void)
 	tcase_add_test(c, a_small_tensor_is_pinned_and_verified_without_asking_the_index);
 	tcase_add_test(c, bit_flipped_on_the_way_is_read_again);
 	tcase_add_test(c, ranges_are_exact_in_every_mode);
+	tcase_add_test(c, what_one_rank_has_verified_the_next_reads_alone);
+	tcase_add_test(c, what_was_verified_is_remembered_within_bounds);
 	tcase_add_test(c, threads_share_what_has_been_verified);
 	tcase_add_test(c, sparse_tensor_beyond_4_gib_is_quick_and_stays_sparse);
 	tcase_add_test(c, many_writers_at_once_store_what_each_was_given);
