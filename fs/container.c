@@ -60,6 +60,19 @@ static int stream_start(struct pt_fs *fs, struct pt_fs_inode *inode)
 	return rc < 0 ? rc : 1;
 }
 
+/* The write that completes the file stores what is still on its way: there are programs that look at no result of close(), and rename the file then. What follows, or
+ * comes again, takes it apart as it would before it was stored. */
+static int stream_store(struct pt_fs_file *f)
+{
+	int rc;
+
+	pt_fs_file_show(f);
+	atomic_store(&f->sealing, true);
+	rc = pt_container_writer_seal(f->stream);
+	atomic_store(&f->sealing, false);
+	return rc;
+}
+
 int pt_fs_stream_write_locked(struct pt_fs *fs, struct pt_fs_inode *inode, const void *buf, uint64_t len, uint64_t off)
 {
 	struct pt_fs_file *f = inode->file;
@@ -86,6 +99,11 @@ int pt_fs_stream_write_locked(struct pt_fs *fs, struct pt_fs_inode *inode, const
 	f->mtime_ns = pt_time_now_ns();
 	if (off + len > f->size)
 		f->size = off + len;
+	if (rc == 0 && pt_container_writer_complete(f->stream) && f->size == pt_container_writer_fed(f->stream)) {
+		rc = stream_store(f);
+		if (rc < 0 && !pt_container_error_is_content(rc))
+			return rc;
+	}
 	if (rc < 0) {                   /* no tensor file after all */
 		rc = pt_fs_file_spool_locked(fs, f, false);
 		if (rc < 0)

@@ -101,6 +101,8 @@ int pt_container_writer_create(struct pt_repo *repo, const char *dir_key, struct
  * why); other failures are the store's. Errors stay. */
 int pt_container_writer_feed(struct pt_container_writer *w, const void *data, uint64_t len);
 uint64_t pt_container_writer_fed(const struct pt_container_writer *w);
+/* Is what came so far a whole tensor file that is not sealed yet? More bytes may follow, and make it none. */
+bool pt_container_writer_complete(const struct pt_container_writer *w);
 /* Can what came so far be a tensor file? false once feeding has failed for what the bytes are. */
 bool pt_container_writer_hopeful(const struct pt_container_writer *w);
 /* The whole file has been fed: its blob is sealed and its objects are recorded. -EINVAL: incomplete. */

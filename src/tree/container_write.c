@@ -315,6 +315,11 @@ uint64_t pt_container_writer_fed(const struct pt_container_writer *w)
 	return w->fed;
 }
 
+bool pt_container_writer_complete(const struct pt_container_writer *w)
+{
+	return w->state == FEEDING && pt_parser_complete(w->parser);
+}
+
 bool pt_container_writer_hopeful(const struct pt_container_writer *w)
 {
 	return w->state == FEEDING;

@@ -1,0 +1,59 @@
+"""A store whose filesystem is full: nothing that was there is lost, whoever looks at which result, and all works when there is room again."""
+import os
+import subprocess
+
+import pytest
+import safetensors
+import safetensors.torch
+import torch
+
+KIB = 1024
+
+
+class Small:
+    """A store on a tmpfs of 24 MiB, which can be filled up."""
+
+    def __init__(self, path):
+        self.path, self.filler = path, path / "filler"
+        path.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(path)], check=True)
+
+    @property
+    def store(self):
+        return self.path / "store"
+
+    def free(self):
+        s = os.statvfs(self.path)
+        return s.f_bavail * s.f_frsize
+
+    def fill(self, leave):
+        fd = os.open(self.filler, os.O_WRONLY | os.O_CREAT)
+        os.posix_fallocate(fd, 0, self.free() - leave)
+        os.close(fd)
+
+    def empty(self):
+        self.filler.unlink()
+
+
+@pytest.fixture
+def small(scratch):
+    disk = Small(scratch / "small")
+    yield disk
+    subprocess.run(["umount", "-l", str(disk.path)], check=True)
+
+
+@pytest.mark.parametrize("size", [100 * KIB, 1024 * KIB, 3072 * KIB])
+def test_a_saver_that_looks_at_no_result_of_close_replaces_no_model_by_nothing(small, mounts, size):
+    """safetensors writes a temporary file, drops it, which closes it, and renames it."""
+    mount = mounts(store=small.store)
+    path = mount / "model.safetensors"
+    old = {"a": torch.arange(size // 4, dtype=torch.int32)}
+    safetensors.torch.save_file(old, str(path))
+    small.fill(leave=size - 20 * KIB)
+    with pytest.raises(safetensors.SafetensorError, match="No space left"):
+        safetensors.torch.save_file({"a": torch.zeros(size // 4, dtype=torch.int32) + 7}, str(path))
+    assert path.read_bytes() == safetensors.torch.save(old)
+    assert os.listdir(mount.point) == ["model.safetensors"]
+    small.empty()
+    safetensors.torch.save_file({"a": old["a"] + 1}, str(path))
+    assert torch.equal(safetensors.torch.load_file(str(path))["a"], old["a"] + 1)
