@@ -14,6 +14,8 @@ libptio_core_la_SOURCES += \
 	src/tree/place.c src/tree/place.h \
 	src/tree/rank_view.c src/tree/rank_view.h \
 	src/tree/seal_queue.c src/tree/seal_queue.h \
+	src/tree/shard_sink.c src/tree/shard_int.h \
+	src/tree/shard_tensor.c \
 	src/tree/shard_write.c src/tree/shard_write.h \
 	src/tree/tp_builtin.c src/tree/tp_builtin.h \
 	src/tree/tp_plan.c src/tree/tp_plan.h \
