@@ -40,6 +40,9 @@ libptio_core_la_SOURCES += \
 	src/store/remote_meta.c \
 	src/store/remote_pin.c \
 	src/store/remote_rdma.c \
+	src/store/remote_rdma_conn.c \
+	src/store/remote_rdma_int.h \
+	src/store/remote_rdma_place.c \
 	src/store/remote_read.c \
 	src/store/remote_write.c \
 	src/store/sqlite_conn.c \
