@@ -1,9 +1,4 @@
-/* net/client.c - calls of a client, the thread that owns its connection, and what happens when that is lost.
- *
- * Invariants:
- * 1. A call is in `queue` (state QUEUED) or in `sent` (SENT), or it is the submitter's (IDLE).
- * 2. `out` and `in_call` are in `sent`, or NULL. A call that ends while its frame is half out takes the connection with it, since its memory goes.
- * 3. sent_calls and sent_bytes are the sums over `sent`; above the daemon's limits only by one call, or by renewals and pins. */
+/* net/client.c - a client: its opening and its end, and the thread that owns its connection, which waits for bytes and for the times at which something is due. */
 #include "net/client.h"
 
 #include <errno.h>
@@ -19,131 +14,17 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/io.h"
-#include "base/size.h"
 #include "net/client_int.h"
 
 #define TIMEOUT_NS (30 * PT_NS_PER_S)
 #define CONNECT_NS (5 * PT_NS_PER_S)
-#define BACKOFF_MIN_NS (PT_NS_PER_S / 20)
-#define BACKOFF_MAX_NS PT_NS_PER_S
-#define AWAY_NS PT_NS_PER_S                     /* what calls wait for a daemon for which others have waited in vain */
 
-static int64_t sooner(int64_t a, int64_t b)
-{
-	return a < b ? a : b;
-}
-
-static uint64_t cost_of(const struct pt_net_call *call)
-{
-	return call->frame.len + call->body_len + call->into_len;
-}
-
-static void wake(struct pt_net_client *c)
+void pt_client_wake(struct pt_net_client *c)
 {
 	uint64_t one = 1;
 	ssize_t n = write(c->wake_fd, &one, sizeof(one));
 
 	(void)n;                        /* full: it is awake */
-}
-
-/* ---- calls ---- */
-
-static int no_reply(struct pt_net_call *call, const Ptio__Wire__Reply *reply)
-{
-	(void)call, (void)reply;
-	return 0;
-}
-
-int pt_net_pack(struct pt_net_client *c, struct pt_net_call *call, Ptio__Wire__Request *request)
-{
-	pthread_mutex_lock(&c->lock);
-	call->id = request->id = ++c->next_id;
-	pthread_mutex_unlock(&c->lock);
-	pt_buf_reset(&call->frame);
-	pt_wire_pack(&request->base, call->body_len, &call->frame);
-	if (pt_buf_failed(&call->frame)) {
-		pt_buf_done(&call->frame);
-		return pt_fail_nomem();
-	}
-	if (call->frame.len - PT_WIRE_HEADER > PT_WIRE_MESSAGE_MAX)
-		return pt_fail(E2BIG, "a request of %zu bytes is more than a daemon takes (%u); change less at once", call->frame.len, PT_WIRE_MESSAGE_MAX);
-	return 0;
-}
-
-void pt_net_submit(struct pt_net_client *c, struct pt_net_call *call)
-{
-	bool closing;
-
-	if (!call->reply)
-		call->reply = no_reply;
-	call->sent_before = false;
-	pthread_mutex_lock(&c->lock);
-	call->hurried = c->in_vain && !c->status.connected;
-	call->attempts = c->attempts;
-	call->deadline_ns = pt_time_boot_ns() + call->extra_ns + (call->hurried && c->timeout_ns > AWAY_NS ? AWAY_NS : c->timeout_ns);
-	closing = c->closing;
-	if (!closing) {
-		call->state = PT_NET_QUEUED;
-		if (call->flags & PT_NET_FRONT)
-			TAILQ_INSERT_HEAD(&c->queue, call, link);
-		else
-			TAILQ_INSERT_TAIL(&c->queue, call, link);
-		c->status.calls++;
-	}
-	pthread_mutex_unlock(&c->lock);
-	if (closing)
-		call->done(call, pt_fail(EIO, "the store is being closed"));
-	else if (!pthread_equal(pthread_self(), c->thread))
-		wake(c);
-}
-
-static void unlink_sent(struct pt_net_client *c, struct pt_net_call *call)
-{
-	TAILQ_REMOVE(&c->sent, call, link);
-	c->sent_calls--;
-	c->sent_bytes -= cost_of(call);
-	if (c->in_call == call)
-		c->in_call = NULL;
-}
-
-void pt_client_end(struct pt_net_client *c, struct pt_net_call *call, int rc)
-{
-	unlink_sent(c, call);
-	call->state = PT_NET_IDLE;
-	call->done(call, rc);
-}
-
-struct pt_net_call *pt_client_find(struct pt_net_client *c, uint64_t id)
-{
-	struct pt_net_call *call;
-
-	TAILQ_FOREACH(call, &c->sent, link)
-		if (call->id == id)
-			return call;
-	return NULL;
-}
-
-struct pt_net_call *pt_client_next(struct pt_net_client *c)
-{
-	struct pt_net_call *call;
-
-	pthread_mutex_lock(&c->lock);
-	call = TAILQ_FIRST(&c->queue);
-	if (call && !(call->flags & PT_NET_FRONT) && c->sent_calls &&
-	    (c->sent_calls >= c->calls_max || c->sent_bytes + cost_of(call) > c->bytes_max))
-		call = NULL;
-	if (call)
-		TAILQ_REMOVE(&c->queue, call, link);
-	pthread_mutex_unlock(&c->lock);
-	if (!call)
-		return NULL;
-	call->state = PT_NET_SENT;
-	call->sent_ns = pt_time_boot_ns();
-	call->sent_before = true;
-	TAILQ_INSERT_TAIL(&c->sent, call, link);
-	c->sent_calls++;
-	c->sent_bytes += cost_of(call);
-	return call;
 }
 
 /* ---- renewals ---- */
@@ -205,229 +86,7 @@ bool pt_net_lease_holds(struct pt_net_client *c)
 	return pt_time_boot_ns() < __atomic_load_n(&c->lease_until_ns, __ATOMIC_ACQUIRE);
 }
 
-/* ---- connections lost and made ---- */
-
-static void note_failure_locked(struct pt_net_client *c, int rc)
-{
-	c->last_rc = rc;
-	snprintf(c->last_error, sizeof(c->last_error), "%s: %s", c->addrs[c->addr].text, pt_fail_sentence());
-	c->attempts++;
-	c->status.connected = false;
-	pthread_cond_broadcast(&c->decided);
-}
-
-/* Begins to look the names up. Not before there was a session: whoever opens the client waits for its first answers. */
-static void look_up(struct pt_net_client *c)
-{
-	bool established;
-
-	pthread_mutex_lock(&c->lock);
-	established = c->established;
-	pthread_mutex_unlock(&c->lock);
-	if (established && !c->resolve && pt_resolve_start(c->hosts, c->wake_fd, &c->resolve) < 0)
-		c->resolve = NULL;
-}
-
-/* What was sent goes back to the queue's front, in order, if it may be sent again; else it ends. The thread's sentence says why. */
-static void lost(struct pt_net_client *c, int rc)
-{
-	struct pt_net_calls again = TAILQ_HEAD_INITIALIZER(again), over = TAILQ_HEAD_INITIALIZER(over);
-	bool was_up = c->state == PT_CONN_UP;
-	struct pt_net_call *call;
-	char why[512];
-
-	snprintf(why, sizeof(why), "%s", pt_fail_sentence());
-	pthread_mutex_lock(&c->lock);
-	note_failure_locked(c, rc);
-	pthread_mutex_unlock(&c->lock);
-	pt_conn_close(c);
-	while ((call = TAILQ_FIRST(&c->sent))) {
-		unlink_sent(c, call);
-		if (call != &c->renew && (call->flags & (PT_NET_RETRY | PT_NET_ONCE)))
-			TAILQ_INSERT_TAIL(&again, call, link);
-		else
-			TAILQ_INSERT_TAIL(&over, call, link);
-	}
-	TAILQ_FOREACH(call, &again, link) {
-		call->state = PT_NET_QUEUED;
-		if (call->restart)
-			call->restart(call);
-	}
-	pthread_mutex_lock(&c->lock);
-	TAILQ_CONCAT(&again, &c->queue, link);
-	TAILQ_CONCAT(&c->queue, &again, link);
-	pthread_mutex_unlock(&c->lock);
-	while ((call = TAILQ_FIRST(&over))) {
-		TAILQ_REMOVE(&over, call, link);
-		call->state = PT_NET_IDLE;
-		call->done(call, pt_fail(EIO, "%s", why));
-	}
-	/* The same daemon first, at once; then each in turn; a pause after a round. In each round the names are looked up anew: a daemon may be back elsewhere. */
-	if (was_up) {
-		c->round = 0;
-		c->retry_at_ns = pt_time_boot_ns();
-		look_up(c);
-		return;
-	}
-	c->round++;
-	c->addr = (c->addr + 1) % c->addr_count;
-	if (c->addr == 0)
-		look_up(c);
-	c->retry_at_ns = pt_time_boot_ns();
-	if (c->round >= c->addr_count) {
-		int64_t pause = BACKOFF_MIN_NS << (c->round / c->addr_count < 6 ? c->round / c->addr_count : 6);
-
-		c->retry_at_ns += pause < BACKOFF_MAX_NS ? pause : BACKOFF_MAX_NS;
-	}
-}
-
-/* What a look-up that has ended found is used from now on. An attempt at an address that is none any more ends. */
-static void take_addresses(struct pt_net_client *c)
-{
-	struct pt_addr *addrs = NULL, *old = c->addrs;
-	size_t count = 0, at = 0;
-	bool gone;
-
-	if (!c->resolve || !pt_resolve_take(c->resolve, &addrs, &count))
-		return;
-	c->resolve = NULL;
-	if (!addrs)
-		return;
-	while (at < count && (addrs[at].len != old[c->addr].len || memcmp(&addrs[at].sa, &old[c->addr].sa, addrs[at].len) != 0))
-		at++;
-	gone = at == count;
-	pthread_mutex_lock(&c->lock);
-	c->addrs = addrs;
-	c->addr_count = count;
-	c->addr = gone ? 0 : at;
-	pthread_mutex_unlock(&c->lock);
-	free(old);
-	if (gone && c->state != PT_CONN_DOWN && c->state != PT_CONN_UP) {
-		lost(c, pt_fail(EIO, "its name leads to another address now"));
-		c->addr = 0;
-	}
-	if (gone && c->state == PT_CONN_DOWN)
-		c->retry_at_ns = pt_time_boot_ns();
-}
-
-/* Calls that may have been done already, when nobody remembers whether they were. */
-static void end_unknown(struct pt_net_client *c)
-{
-	struct pt_net_calls over = TAILQ_HEAD_INITIALIZER(over);
-	struct pt_net_call *call, *next;
-
-	pthread_mutex_lock(&c->lock);
-	for (call = TAILQ_FIRST(&c->queue); call; call = next) {
-		next = TAILQ_NEXT(call, link);
-		if (call->sent_before && (call->flags & PT_NET_ONCE)) {
-			TAILQ_REMOVE(&c->queue, call, link);
-			TAILQ_INSERT_TAIL(&over, call, link);
-		}
-	}
-	pthread_mutex_unlock(&c->lock);
-	while ((call = TAILQ_FIRST(&over))) {
-		TAILQ_REMOVE(&over, call, link);
-		call->state = PT_NET_IDLE;
-		call->done(call, pt_fail(EIO, "the daemon went away while it made a change, which it may have made or not; look, and repeat it if need be"));
-	}
-}
-
-void pt_client_up(struct pt_net_client *c, bool known, bool resumed)
-{
-	bool first;
-
-	c->round = 0;
-	if (!resumed)
-		end_unknown(c);
-	pthread_mutex_lock(&c->lock);
-	first = !c->established;
-	c->established = true;
-	c->in_vain = false;
-	c->status.connected = true;
-	c->status.connects++;
-	snprintf(c->status.peer, sizeof(c->status.peer), "%s", c->addrs[c->addr].text);
-	pthread_cond_broadcast(&c->decided);
-	pthread_mutex_unlock(&c->lock);
-	if (!known && !first && c->forgotten)
-		c->forgotten(c->ctx);
-}
-
-static void start(struct pt_net_client *c)
-{
-	int rc = pt_addr_connect(&c->addrs[c->addr], &c->stream.fd);
-
-	if (rc < 0) {
-		lost(c, rc);
-		return;
-	}
-	c->state = PT_CONN_CONNECTING;
-	c->state_since_ns = pt_time_boot_ns();
-}
-
-/* Who asks although the daemon is known to be away is worth an attempt before its time. */
-static int64_t retry_at(struct pt_net_client *c)
-{
-	bool asked;
-
-	pthread_mutex_lock(&c->lock);
-	asked = c->in_vain && !TAILQ_EMPTY(&c->queue);
-	pthread_mutex_unlock(&c->lock);
-	return asked ? sooner(c->retry_at_ns, c->state_since_ns + BACKOFF_MIN_NS) : c->retry_at_ns;
-}
-
 /* ---- time ---- */
-
-/* Its time is over; or it was made when the daemon had long been away, and since then no host could be reached. */
-static bool is_late_locked(const struct pt_net_client *c, const struct pt_net_call *call, int64_t now)
-{
-	return call->deadline_ns <= now || (call->hurried && c->attempts > call->attempts + c->addr_count);
-}
-
-static void end_late_queued(struct pt_net_client *c, int64_t now)
-{
-	struct pt_net_calls over = TAILQ_HEAD_INITIALIZER(over);
-	struct pt_net_call *call, *next;
-	char why[600];
-
-	pthread_mutex_lock(&c->lock);
-	for (call = TAILQ_FIRST(&c->queue); call; call = next) {
-		next = TAILQ_NEXT(call, link);
-		if (is_late_locked(c, call, now)) {
-			TAILQ_REMOVE(&c->queue, call, link);
-			TAILQ_INSERT_TAIL(&over, call, link);
-		}
-	}
-	if (!TAILQ_EMPTY(&over) && c->state != PT_CONN_UP)
-		c->in_vain = true;
-	snprintf(why, sizeof(why), "%.500s", c->last_error);
-	pthread_mutex_unlock(&c->lock);
-	while ((call = TAILQ_FIRST(&over))) {
-		TAILQ_REMOVE(&over, call, link);
-		call->state = PT_NET_IDLE;
-		call->done(call, pt_fail(EIO, "no ptio daemon answered within %lld s (%s); see that it runs and can be reached",
-					 (long long)(c->timeout_ns / PT_NS_PER_S), *why ? why : "it is busy"));
-	}
-}
-
-/* Ends sent calls whose time is over. False: the connection must go too. */
-static bool end_late_sent(struct pt_net_client *c, int64_t now)
-{
-	struct pt_net_call *call, *next;
-	bool keep = true;
-
-	for (call = TAILQ_FIRST(&c->sent); call; call = next) {
-		next = TAILQ_NEXT(call, link);
-		if (call->deadline_ns > now)
-			continue;
-		if (c->out == call) {
-			keep = false;
-			c->out = NULL;
-		}
-		pt_client_end(c, call, pt_fail(EIO, "the ptio daemon at %s did not answer within %lld s; see what it is busy with", c->addrs[c->addr].text,
-					       (long long)(c->timeout_ns / PT_NS_PER_S)));
-	}
-	return keep;
-}
 
 /* When something is to be looked at again, if nothing happens before. */
 static int64_t next_time(struct pt_net_client *c, int64_t now)
@@ -436,20 +95,20 @@ static int64_t next_time(struct pt_net_client *c, int64_t now)
 	struct pt_net_call *call;
 
 	switch (c->state) {
-	case PT_CONN_DOWN: at = sooner(at, retry_at(c)); break;
+	case PT_CONN_DOWN: at = pt_client_sooner(at, pt_client_retry_at(c)); break;
 	case PT_CONN_CONNECTING:
 	case PT_CONN_HELLO:
-	case PT_CONN_PROOF: at = sooner(at, c->state_since_ns + sooner(CONNECT_NS, c->timeout_ns)); break;
+	case PT_CONN_PROOF: at = pt_client_sooner(at, c->state_since_ns + pt_client_sooner(CONNECT_NS, c->timeout_ns)); break;
 	case PT_CONN_UP:
-		at = sooner(at, c->renew_out ? at : renew_at(c));
+		at = pt_client_sooner(at, c->renew_out ? at : renew_at(c));
 		if (!TAILQ_EMPTY(&c->sent))
-			at = sooner(at, c->heard_ns + c->timeout_ns / 2);
+			at = pt_client_sooner(at, c->heard_ns + c->timeout_ns / 2);
 	}
 	TAILQ_FOREACH(call, &c->sent, link)
-		at = sooner(at, call->deadline_ns);
+		at = pt_client_sooner(at, call->deadline_ns);
 	pthread_mutex_lock(&c->lock);
 	TAILQ_FOREACH(call, &c->queue, link)
-		at = sooner(at, call->deadline_ns);
+		at = pt_client_sooner(at, call->deadline_ns);
 	pthread_mutex_unlock(&c->lock);
 	return at;
 }
@@ -458,22 +117,22 @@ static void look_at_time(struct pt_net_client *c, int64_t now)
 {
 	int64_t silent_since;
 
-	end_late_queued(c, now);
-	if (!end_late_sent(c, now)) {
-		lost(c, pt_fail(EIO, "the daemon does not take what is sent to it"));
+	pt_client_end_late_queued(c, now);
+	if (!pt_client_end_late_sent(c, now)) {
+		pt_client_lost(c, pt_fail(EIO, "the daemon does not take what is sent to it"));
 		return;
 	}
-	if (c->state == PT_CONN_DOWN && now >= retry_at(c)) {
-		start(c);
-	} else if (c->state != PT_CONN_DOWN && c->state != PT_CONN_UP && now >= c->state_since_ns + sooner(CONNECT_NS, c->timeout_ns)) {
-		lost(c, pt_fail(EIO, "no answer"));
+	if (c->state == PT_CONN_DOWN && now >= pt_client_retry_at(c)) {
+		pt_client_connect(c);
+	} else if (c->state != PT_CONN_DOWN && c->state != PT_CONN_UP && now >= c->state_since_ns + pt_client_sooner(CONNECT_NS, c->timeout_ns)) {
+		pt_client_lost(c, pt_fail(EIO, "no answer"));
 	} else if (c->state == PT_CONN_UP) {
 		if (!TAILQ_EMPTY(&c->sent)) {
 			silent_since = c->heard_ns;
 			if (TAILQ_FIRST(&c->sent)->sent_ns > silent_since)
 				silent_since = TAILQ_FIRST(&c->sent)->sent_ns;
 			if (now >= silent_since + c->timeout_ns / 2) {
-				lost(c, pt_fail(EIO, "the daemon fell silent"));
+				pt_client_lost(c, pt_fail(EIO, "the daemon fell silent"));
 				return;
 			}
 		}
@@ -499,7 +158,7 @@ static void move_bytes(struct pt_net_client *c, short events)
 	if (rc == 0 && c->state == PT_CONN_UP)
 		rc = pt_conn_out(c);
 	if (rc < 0)
-		lost(c, rc);
+		pt_client_lost(c, rc);
 }
 
 static short wanted(struct pt_net_client *c)
@@ -524,7 +183,7 @@ static void *owner(void *arg)
 	while (!closing) {
 		int64_t now = pt_time_boot_ns(), wait;
 
-		take_addresses(c);
+		pt_client_take_addresses(c);
 		look_at_time(c, now);
 		move_bytes(c, 0);
 		wait = next_time(c, now) - pt_time_boot_ns();
@@ -543,20 +202,6 @@ static void *owner(void *arg)
 		pthread_mutex_unlock(&c->lock);
 	}
 	return NULL;
-}
-
-/* What is left when the owner has ended. */
-static void end_all(struct pt_net_client *c)
-{
-	struct pt_net_call *call;
-
-	while ((call = TAILQ_FIRST(&c->sent)))
-		pt_client_end(c, call, pt_fail(EIO, "the store is being closed"));
-	while ((call = TAILQ_FIRST(&c->queue))) {
-		TAILQ_REMOVE(&c->queue, call, link);
-		call->state = PT_NET_IDLE;
-		call->done(call, pt_fail(EIO, "the store is being closed"));
-	}
 }
 
 static void client_free(struct pt_net_client *c)
@@ -659,9 +304,9 @@ void pt_net_client_close(struct pt_net_client *c)
 	pthread_mutex_lock(&c->lock);
 	c->closing = true;
 	pthread_mutex_unlock(&c->lock);
-	wake(c);
+	pt_client_wake(c);
 	pthread_join(c->thread, NULL);
-	end_all(c);
+	pt_client_end_all(c);
 	client_free(c);
 }
 

@@ -1,4 +1,5 @@
-/* net/client_int.h - what client.c (calls, the loop) and client_conn.c (one connection's bytes) share. */
+/* net/client_int.h - what the parts of a client share: client.c (opening, the loop), client_call.c (calls), client_reach.c (connections lost and made) and
+ * client_conn.c (one connection's bytes). */
 #ifndef PT_NET_CLIENT_INT_H
 #define PT_NET_CLIENT_INT_H
 
@@ -80,10 +81,35 @@ struct pt_net_client {
 	uint64_t in_body_got;
 };
 
-/* client.c, for client_conn.c. All on the owner's thread. */
+/* client.c */
+void pt_client_wake(struct pt_net_client *c);                   /* any thread */
+
+static inline int64_t pt_client_sooner(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* client_call.c. All on the owner's thread. */
 void pt_client_end(struct pt_net_client *c, struct pt_net_call *call, int rc);          /* a call in `sent` */
 struct pt_net_call *pt_client_find(struct pt_net_client *c, uint64_t id);
 struct pt_net_call *pt_client_next(struct pt_net_client *c);    /* the next that may go out, moved to `sent`; NULL */
+/* The connection is lost: what was sent goes back to the queue's front, in order, if it may be sent again; else it ends. */
+void pt_client_requeue(struct pt_net_client *c, const char *why);
+/* Ends calls that may have been done already, when nobody remembers whether they were. */
+void pt_client_end_unknown(struct pt_net_client *c);
+/* Ends those whose time is over. False: the connection must go too. */
+void pt_client_end_late_queued(struct pt_net_client *c, int64_t now);
+bool pt_client_end_late_sent(struct pt_net_client *c, int64_t now);
+void pt_client_end_all(struct pt_net_client *c);                /* when the owner has ended */
+
+/* client_reach.c. All on the owner's thread. */
+void pt_client_connect(struct pt_net_client *c);
+/* The connection, or the attempt at one, has come to nothing (rc); the thread's sentence says why. */
+void pt_client_lost(struct pt_net_client *c, int rc);
+/* When the next attempt is due. Who asks although the daemon is known to be away is worth one before its time. */
+int64_t pt_client_retry_at(struct pt_net_client *c);
+/* What a look-up that has ended found is used from now on. An attempt at an address that is none any more ends. */
+void pt_client_take_addresses(struct pt_net_client *c);
 /* A session is up. known: the daemon has its pins; resumed: and knows which calls were done. */
 void pt_client_up(struct pt_net_client *c, bool known, bool resumed);
 

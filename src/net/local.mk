@@ -3,7 +3,9 @@ libptio_core_la_SOURCES += \
 	src/net/addr.c src/net/addr.h \
 	src/net/auth.c src/net/auth.h \
 	src/net/client.c src/net/client.h \
-	src/net/client_conn.c src/net/client_int.h \
+	src/net/client_call.c src/net/client_int.h \
+	src/net/client_conn.c \
+	src/net/client_reach.c \
 	src/net/rdma.h src/net/rdma_hello.h \
 	src/net/rdma_verbs.c src/net/rdma_verbs_server.c \
 	src/net/rdma_costs.c src/net/rdma_costs.h \
