@@ -7,7 +7,6 @@ libptio_core_la_SOURCES += \
 	src/net/client_conn.c \
 	src/net/client_reach.c \
 	src/net/rdma.h src/net/rdma_hello.h \
-	src/net/rdma_verbs.c src/net/rdma_verbs_server.c \
 	src/net/rdma_costs.c src/net/rdma_costs.h \
 	src/net/rdma_device.c src/net/rdma_device.h \
 	src/net/rdma_measure.c \
@@ -16,6 +15,14 @@ libptio_core_la_SOURCES += \
 	src/net/stream.c src/net/stream.h \
 	src/net/tls.c src/net/tls.h \
 	src/net/wire.c src/net/wire.h
+if HAVE_RDMA
+libptio_core_la_SOURCES += \
+	src/net/rdma_verbs.c src/net/rdma_verbs_int.h \
+	src/net/rdma_verbs_conn.c \
+	src/net/rdma_verbs_server.c
+else
+libptio_core_la_SOURCES += src/net/rdma_none.c
+endif
 nodist_libptio_core_la_SOURCES = src/net/ptio.pb-c.c src/net/ptio.pb-c.h
 BUILT_SOURCES += src/net/ptio.pb-c.c src/net/ptio.pb-c.h
 CLEANFILES += src/net/ptio.pb-c.c src/net/ptio.pb-c.h

@@ -1,5 +1,5 @@
 /* net/rdma.h - one-sided reads and writes of a daemon's memory over RC connections made with librdmacm. All verbs are in
- * rdma_verbs.c and rdma_verbs_server.c.
+ * rdma_verbs.c, rdma_verbs_conn.c and rdma_verbs_server.c; rdma_none.c stands in for them.
  *
  * The daemon registers one span of memory for remote reading and accepts connections whose private data is a token that it knows; it tells them the
  * span's address and key. Its processor has no part in the reads. For writes it opens windows elsewhere, each until it is closed. Built without librdmacm, every call is -EOPNOTSUPP. */

@@ -1,27 +1,14 @@
 /* net/rdma_verbs_server.c - the daemon's side: one span, registered for remote reading with each device that clients come through, and the
  * connections; and windows that they may write to. One thread takes the connection manager's events; the data never passes here. */
-#include "config.h"
-
-#include "net/rdma.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
-#include "base/error.h"
-
-#ifdef HAVE_RDMA
-
 #include <poll.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/queue.h>
 #include <unistd.h>
 
-#include <rdma/rdma_cma.h>
-
-#include "net/rdma_hello.h"
+#include "base/alloc.h"
+#include "net/rdma_verbs_int.h"
 
 #define READS_AT_ONCE 16                        /* of one connection, if the device can */
 
@@ -56,11 +43,6 @@ struct pt_rdma_server {
 	LIST_HEAD(, peer) peers;
 	LIST_HEAD(, device) devices;            /* the thread's */
 };
-
-static int fail_call(const char *what)
-{
-	return pt_fail(EIO, "RDMA: %s failed: %s", what, strerror(errno));
-}
 
 static void device_free(struct device *d)
 {
@@ -223,14 +205,14 @@ int pt_rdma_server_start(const struct sockaddr *sa, socklen_t sa_len, void *memo
 	if (rc == 0 && !(s->events = rdma_create_event_channel()))
 		rc = pt_fail(EOPNOTSUPP, "there is no RDMA connection manager here: %s", strerror(errno));
 	if (rc == 0 && rdma_create_id(s->events, &s->listener, s, RDMA_PS_TCP))
-		rc = fail_call("rdma_create_id");
+		rc = pt_rdma_fail_call("rdma_create_id");
 	if (rc == 0 && rdma_bind_addr(s->listener, (struct sockaddr *)sa))
-		rc = fail_call("binding the address");
+		rc = pt_rdma_fail_call("binding the address");
 	/* Registering takes its time, so not while the first client waits. An address of all devices has none yet. */
 	if (rc == 0 && s->listener->verbs && !device_get(s, s->listener->verbs))
-		rc = fail_call("registering the arena (raise the limit of locked memory: ulimit -l)");
+		rc = pt_rdma_fail_call("registering the arena (raise the limit of locked memory: ulimit -l)");
 	if (rc == 0 && rdma_listen(s->listener, 64))
-		rc = fail_call("rdma_listen");
+		rc = pt_rdma_fail_call("rdma_listen");
 	if (rc == 0) {
 		rc = pthread_create(&s->thread, NULL, serve, s);
 		rc = rc ? pt_fail(rc, "cannot start a thread: %s", strerror(rc)) : 0;
@@ -274,7 +256,7 @@ int pt_rdma_server_open(struct pt_rdma_server *s, const uint8_t token[PT_RDMA_TO
 		return pt_fail(ENOTCONN, "the client has no RDMA connection");
 	mr = ibv_reg_mr(d->pd, memory, bytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
 	if (!mr)
-		return fail_call("registering a window (raise the limit of locked memory: ulimit -l)");
+		return pt_rdma_fail_call("registering a window (raise the limit of locked memory: ulimit -l)");
 	*ret_window = (struct pt_rdma_window){ mr, (uintptr_t)memory, mr->rkey };
 	return 0;
 }
@@ -326,43 +308,3 @@ void pt_rdma_server_stop(struct pt_rdma_server *s)
 	pthread_mutex_destroy(&s->lock);
 	free(s);
 }
-
-#else
-
-int pt_rdma_server_start(const struct sockaddr *sa, socklen_t sa_len, void *memory, uint64_t bytes, pt_rdma_admit_fn *admit, void *ctx,
-			 struct pt_rdma_server **ret_server)
-{
-	(void)sa, (void)sa_len, (void)memory, (void)bytes, (void)admit, (void)ctx, (void)ret_server;
-	return pt_fail(EOPNOTSUPP, "this ptio was built without RDMA; install librdmacm-dev and build it again");
-}
-
-void pt_rdma_server_drop(struct pt_rdma_server *s, const uint8_t token[PT_RDMA_TOKEN])
-{
-	(void)s, (void)token;
-}
-
-int pt_rdma_server_open(struct pt_rdma_server *s, const uint8_t token[PT_RDMA_TOKEN], void *memory, uint64_t bytes, struct pt_rdma_window *ret_window)
-{
-	(void)s, (void)token, (void)memory, (void)bytes, (void)ret_window;
-	return pt_fail(EOPNOTSUPP, "this ptio was built without RDMA");
-}
-
-int pt_rdma_server_close(struct pt_rdma_window *window)
-{
-	(void)window;
-	return 0;
-}
-
-const char *pt_rdma_server_device(const struct pt_rdma_server *s, uint32_t *ret_port)
-{
-	(void)s;
-	*ret_port = 0;
-	return "";
-}
-
-void pt_rdma_server_stop(struct pt_rdma_server *s)
-{
-	(void)s;
-}
-
-#endif
