@@ -6,7 +6,9 @@ libptio_core_la_SOURCES += \
 	src/tree/container_code.c \
 	src/tree/container_write.c \
 	src/tree/list.c \
-	src/tree/many.c src/tree/many.h \
+	src/tree/many.c src/tree/many.h src/tree/many_int.h \
+	src/tree/many_header.c \
+	src/tree/many_read.c \
 	src/tree/model_info.c \
 	src/tree/models.c src/tree/models.h \
 	src/tree/name.c \
