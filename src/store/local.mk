@@ -14,6 +14,7 @@ libptio_core_la_SOURCES += \
 	src/store/fault_rules.h \
 	src/store/fdcache.c \
 	src/store/fdcache.h \
+	src/store/file_around.c \
 	src/store/file_int.h \
 	src/store/file_list.c \
 	src/store/file_read.c \
@@ -58,4 +59,6 @@ libptio_core_la_SOURCES += \
 	src/store/store.c \
 	src/store/store.h \
 	src/store/token.c \
-	src/store/token.h
+	src/store/token.h \
+	src/store/write_way.c \
+	src/store/write_way.h

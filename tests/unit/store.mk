@@ -8,7 +8,8 @@ store_tests = \
 	tests/unit/test_store_index \
 	tests/unit/test_store_meta \
 	tests/unit/test_store_objects \
-	tests/unit/test_store_uri
+	tests/unit/test_store_uri \
+	tests/unit/test_store_way
 check_PROGRAMS += $(store_tests)
 TESTS += $(store_tests)
 store_support = tests/unit/store_support.c tests/unit/store_support.h tests/unit/daemon.c tests/unit/daemon.h tests/unit/rng.h
@@ -48,3 +49,7 @@ tests_unit_test_store_objects_LDADD = $(UNIT_LIBS)
 tests_unit_test_store_uri_SOURCES = tests/unit/test_store_uri.c $(store_support)
 tests_unit_test_store_uri_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_store_uri_LDADD = $(UNIT_LIBS)
+
+tests_unit_test_store_way_SOURCES = tests/unit/test_store_way.c $(store_support)
+tests_unit_test_store_way_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_store_way_LDADD = $(UNIT_LIBS)
