@@ -90,7 +90,7 @@ static void table_grow_locked(struct pt_fs *fs)
 	size_t count = fs->bucket_count * 4, b;
 	struct pt_fs_inode **bucket, *i;
 
-	if (fs->inode_count < fs->bucket_count * 2)
+	if (2 * fs->inode_count < fs->bucket_count)     /* each step along a chain is a wait for memory */
 		return;
 	bucket = pt_calloc(count, sizeof(*bucket));
 	if (!bucket)

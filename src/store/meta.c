@@ -145,24 +145,10 @@ static int prefetched(void *ctx, size_t at, const void *value, size_t value_len,
 	return pt_buf_failed(&p->rows) ? pt_fail_nomem() : 0;
 }
 
-struct keep {
-	struct pt_meta *m;
-	const struct pt_meta_mark *mark;
-};
-
-static int keep_one(void *ctx, const void *key, size_t key_len, const void *value, size_t value_len, uint64_t version)
-{
-	const struct keep *k = ctx;
-
-	pt_meta_cache_keep(k->m->cache, k->m, k->mark, false, key, key_len, value, value_len, version);
-	return 0;
-}
-
 /* None of them may be longer than allowed. */
 static int prefetch(struct pt_meta *m, const struct pt_meta_mark *mark, const struct pt_meta_key *keys, size_t n)
 {
 	struct prefetch p = { .keys = keys };
-	struct keep k = { m, mark };
 	struct pt_wait w;
 	int rc;
 
@@ -171,7 +157,7 @@ static int prefetch(struct pt_meta *m, const struct pt_meta_mark *mark, const st
 	m->ops->get_many(m->h, keys, n, prefetched, &p, &w.done);
 	rc = pt_wait_finish(&w);
 	if (rc == 0 && pt_meta_mark_holds(m, mark))
-		rc = pt_meta_rows_play(p.rows.data, p.rows.len, keep_one, &k);
+		pt_meta_cache_keep_rows(m->cache, m, mark, p.rows.data, p.rows.len);
 	pt_buf_done(&p.rows);
 	return rc;
 }

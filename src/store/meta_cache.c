@@ -15,7 +15,9 @@
 #include "base/hash.h"
 
 #define BUCKETS_FIRST 256
+#define BUCKETS_EACH 4                  /* about: each step along a chain is a wait for memory */
 #define OWN_MAX 64
+#define KEEP_GROUP 32                   /* records added while the lock is held */
 
 struct pt_meta_cache {
 	pthread_mutex_t lock;           /* all below, and the links of entries */
@@ -60,7 +62,7 @@ void pt_meta_cached_unref(struct pt_meta_cached *e)
 
 static uint64_t cost(const struct pt_meta_cached *e)
 {
-	return sizeof(*e) + e->key_len + e->value_len + 2 * sizeof(void *);
+	return sizeof(*e) + e->key_len + e->value_len + BUCKETS_EACH * sizeof(void *);
 }
 
 static void age_unlink(struct pt_meta_cache *c, struct pt_meta_cached *e)
@@ -158,7 +160,7 @@ static void grow_locked(struct pt_meta_cache *c)
 	size_t count = c->bucket_count * 4, b;
 	struct pt_meta_cached **bucket, *e;
 
-	if (c->entry_count < c->bucket_count)
+	if (2 * c->entry_count < c->bucket_count)
 		return;
 	bucket = pt_calloc(count, sizeof(*bucket));
 	if (!bucket)
@@ -238,23 +240,60 @@ void pt_meta_cache_add(struct pt_meta_cache *c, const struct pt_meta_mark *mark,
 	pthread_mutex_unlock(&c->lock);
 }
 
+/* Takes over the entries. */
+static void keep(struct pt_meta_cache *c, const struct pt_meta *m, const struct pt_meta_mark *mark, struct pt_meta_cached **e, size_t count)
+{
+	struct pt_meta_mark now;
+	bool kept;
+	size_t i;
+
+	pthread_mutex_lock(&c->lock);
+	/* Another mark while a commit of our own is under way: it will say how much of what is here stays. */
+	kept = m->ops->mark(m->h, &now) && same(&now, mark) && (same(&c->mark, mark) || !c->committing);
+	for (i = 0; kept && i < count; i++)
+		add_locked(c, mark, e[i]);
+	pthread_mutex_unlock(&c->lock);
+	for (i = 0; !kept && i < count; i++)
+		pt_meta_cached_unref(e[i]);
+}
+
 void pt_meta_cache_keep(struct pt_meta_cache *c, const struct pt_meta *m, const struct pt_meta_mark *mark, bool scan, const void *key, size_t key_len,
 			const void *value, size_t value_len, uint64_t version)
 {
 	struct pt_meta_cached *e = entry_make(scan, key, key_len, value, value_len, version);
-	struct pt_meta_mark now;
-	bool kept;
 
-	if (!e)
-		return;
-	pthread_mutex_lock(&c->lock);
-	/* Another mark while a commit of our own is under way: it will say how much of what is here stays. */
-	kept = m->ops->mark(m->h, &now) && same(&now, mark) && (same(&c->mark, mark) || !c->committing);
-	if (kept)
-		add_locked(c, mark, e);
-	pthread_mutex_unlock(&c->lock);
-	if (!kept)
-		pt_meta_cached_unref(e);
+	if (e)
+		keep(c, m, mark, &e, 1);
+}
+
+struct keeping {
+	struct pt_meta_cache *cache;
+	const struct pt_meta *m;
+	const struct pt_meta_mark *mark;
+	struct pt_meta_cached *e[KEEP_GROUP];
+	size_t count;
+};
+
+static int keep_row(void *ctx, const void *key, size_t key_len, const void *value, size_t value_len, uint64_t version)
+{
+	struct keeping *k = ctx;
+	struct pt_meta_cached *e = entry_make(false, key, key_len, value, value_len, version);
+
+	if (e)
+		k->e[k->count++] = e;
+	if (k->count == KEEP_GROUP) {
+		keep(k->cache, k->m, k->mark, k->e, k->count);
+		k->count = 0;
+	}
+	return 0;
+}
+
+void pt_meta_cache_keep_rows(struct pt_meta_cache *c, const struct pt_meta *m, const struct pt_meta_mark *mark, const void *rows, size_t len)
+{
+	struct keeping k = { .cache = c, .m = m, .mark = mark };
+
+	pt_meta_rows_play(rows, len, keep_row, &k);
+	keep(c, m, mark, k.e, k.count);
 }
 
 uint64_t pt_meta_cache_highest(struct pt_meta_cache *c, const struct pt_meta_mark *mark)

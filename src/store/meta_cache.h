@@ -44,6 +44,8 @@ void pt_meta_cache_add(struct pt_meta_cache *cache, const struct pt_meta_mark *m
 /* The same, if the mark is that of the engine at this moment: so whoever commits afterwards finds it, and drops it if it has to. */
 void pt_meta_cache_keep(struct pt_meta_cache *cache, const struct pt_meta *m, const struct pt_meta_mark *mark, bool scan, const void *key, size_t key_len,
 			const void *value, size_t value_len, uint64_t version);
+/* As pt_meta_cache_keep, of records packed by pt_meta_rows_add. */
+void pt_meta_cache_keep_rows(struct pt_meta_cache *cache, const struct pt_meta *m, const struct pt_meta_mark *mark, const void *rows, size_t len);
 /* The highest version at that mark; 0: not known. */
 uint64_t pt_meta_cache_highest(struct pt_meta_cache *cache, const struct pt_meta_mark *mark);
 /* `highest` was read while the mark was the same before and after. What the cache holds stays if every version since then is of this process's own commits. committing: between
