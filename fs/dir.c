@@ -71,15 +71,15 @@ static int64_t fill(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h, ch
 	return rc < 0 && !used ? rc : (int64_t)used;
 }
 
-/* The directories among the next entries are read at once; the offset up to which they are. */
-static uint64_t prefetch(struct pt_fs *fs, struct pt_fs_handle *h, size_t size, uint64_t keep, uint64_t off)
+/* The directories among the next entries, as many as fit into *size bytes, are read at once; the offset up to which they are, and what is left of the bytes. */
+static uint64_t prefetch(struct pt_fs *fs, struct pt_fs_handle *h, size_t *size, uint64_t keep, uint64_t off)
 {
 	uint64_t ids[PT_NODE_PREFETCH], at;
 	struct pt_fs_listed e;
 	size_t n = 0;
 
-	for (at = off; h->inode->kind == PT_FS_DIR && n < PT_NODE_PREFETCH && size >= ENTRY_PLUS_MIN && pt_fs_listing_at(fs, h->inode, h->listing, keep, at, &e) > 0; at++) {
-		size -= ENTRY_PLUS_MIN;
+	for (at = off; h->inode->kind == PT_FS_DIR && n < PT_NODE_PREFETCH && *size >= ENTRY_PLUS_MIN && pt_fs_listing_at(fs, h->inode, h->listing, keep, at, &e) > 0; at++) {
+		*size -= ENTRY_PLUS_MIN;
 		if (e.node && e.type == DT_DIR)
 			ids[n++] = e.ino;
 	}
@@ -89,11 +89,20 @@ static uint64_t prefetch(struct pt_fs *fs, struct pt_fs_handle *h, size_t size, 
 	return at > off ? at : UINT64_MAX;
 }
 
+/* All that the next reply will hold. */
+static void read_ahead(struct pt_fs *fs, struct pt_fs_handle *h, size_t size, uint64_t keep, uint64_t off)
+{
+	while (off != UINT64_MAX)
+		off = prefetch(fs, h, &size, keep, off);
+}
+
 /* Fills in a directory, so that the kernel needs no look-up for it: a reference that is to become one of the kernel's; NULL: it is to look it up. */
 static struct pt_fs_inode *look_up(struct pt_fs *fs, struct pt_fs_inode *dir, const struct pt_fs_listed *e, struct fuse_entry_param *ret_e)
 {
 	struct pt_node node = { 0 };
+	struct pt_meta_mark mark;
 	struct pt_fs_inode *i;
+	bool marked;
 
 	if (!e->node || e->type != DT_DIR || dir->kind != PT_FS_DIR || pt_fs_inode_get(fs, PT_FS_DIR, e->ino, "", "", 0, &i) < 0) {
 		pt_fail_clear();
@@ -102,8 +111,9 @@ static struct pt_fs_inode *look_up(struct pt_fs *fs, struct pt_fs_inode *dir, co
 	pt_fs_where_entry(dir, e->name);
 	pt_fs_inode_looked_up(fs, pt_fs_inode_ref(fs, i));
 	pt_fs_told(fs, i);              /* before the node is read: whoever changes it later finds it */
+	marked = fs->keeps_views && pt_meta_mark(&fs->store->meta, &mark);      /* of a store that is away it would be a question */
 	if (pt_node_get(fs->repo, e->ino, &node) < 0 || node.kind != PT_NODE_DIR || pt_fs_entry_fill(fs, i, &node, ret_e) < 0 ||
-	    !pt_fs_entry_keep(fs, dir, e->name, i, &node, ret_e)) {
+	    !pt_fs_entry_keep(fs, dir, e->name, i, &node, marked ? &mark : NULL, ret_e)) {
 		memset(ret_e, 0, sizeof(*ret_e));
 		pt_fs_inode_forget(fs, i, 1);
 		pt_fs_inode_unref(fs, i);
@@ -122,15 +132,16 @@ static int64_t fill_plus(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *
 	struct fuse_entry_param entry;
 	struct pt_fs_inode *i;
 	struct pt_fs_listed e;
-	size_t used = 0, n;
+	size_t used = 0, n, left;
 	int rc;
 
 	rc = begin(h, off);
 	if (rc < 0)
 		return rc;
 	for (at = off;; at++) {
+		left = size - used;
 		if (at >= ahead)
-			ahead = prefetch(fs, h, size - used, off, at);
+			ahead = prefetch(fs, h, &left, off, at);
 		rc = pt_fs_listing_at(fs, h->inode, h->listing, off, at, &e);
 		if (rc <= 0)
 			break;
@@ -179,7 +190,7 @@ void pt_fs_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, s
 	else
 		lost = fuse_reply_buf(req, buf, (size_t)n) < 0; /* interrupted: the kernel never saw it */
 	if (n > 0 && !lost)
-		prefetch(fs, h, size, (uint64_t)off, next);
+		read_ahead(fs, h, size, (uint64_t)off, next);
 	pthread_mutex_unlock(&h->lock);
 	for (i = 0; i < count; i++) {
 		if (lost)

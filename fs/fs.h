@@ -284,9 +284,10 @@ int pt_fs_dir_of(const struct pt_fs_inode *dir, uint64_t *ret_node, const char *
 int pt_fs_component(const struct pt_fs_inode *dir, const char *name, char ret_component[PT_NAME_MAX + 1]);
 /* The inode of an ordinary child node; a reference. */
 int pt_fs_node_inode(struct pt_fs *fs, const struct pt_node *node, struct pt_fs_inode **ret_inode);
-/* An entry whose directory the kernel may keep for a while: node is that of the inode as just read, after pt_fs_told, under this name. False: it is no such. */
-bool pt_fs_entry_keep(struct pt_fs *fs, const struct pt_fs_inode *parent, const char *name, struct pt_fs_inode *inode, const struct pt_node *node,
-		      struct fuse_entry_param *e);
+/* An entry whose directory the kernel may keep for a while: node is that of the inode as just read, after pt_fs_told, under this name (its one spelling). read_at: as for
+ * pt_fs_where_told. False: it is no such. */
+bool pt_fs_entry_keep(struct pt_fs *fs, struct pt_fs_inode *parent, const char *name, struct pt_fs_inode *inode, const struct pt_node *node,
+		      const struct pt_meta_mark *read_at, struct fuse_entry_param *e);
 /* Attributes into the reply; consumes the caller's reference. */
 void pt_fs_reply_entry(fuse_req_t req, struct pt_fs_inode *inode, const struct pt_node *known);
 int pt_fs_entry_fill(struct pt_fs *fs, struct pt_fs_inode *inode, const struct pt_node *known, struct fuse_entry_param *ret_e);
@@ -332,8 +333,9 @@ int pt_fs_where_check_attr(struct pt_fs *fs, struct pt_fs_inode *inode, bool ope
 void pt_fs_where_sent_back(struct pt_fs *fs, pid_t tid);
 /* The kernel is about to be told an entry of the directory. */
 void pt_fs_where_entry(struct pt_fs_inode *dir, const char *name);
-/* Before the kernel is told that the entry `name` (decoded) of parent is this directory. False: do not let it keep that. */
-bool pt_fs_where_told(struct pt_fs *fs, struct pt_fs_inode *dir, uint64_t parent, const char *name);
+/* Before the kernel is told that the entry `name` (decoded) of parent is this directory. False: do not let it keep that. read_at: the store had this mark before the directory
+ * was found there, or NULL; so it need not be found right once more as long as nobody commits. */
+bool pt_fs_where_told(struct pt_fs *fs, struct pt_fs_inode *dir, struct pt_fs_inode *parent, const char *name, const struct pt_meta_mark *read_at);
 /* This mount has given something, maybe a directory, a new place. */
 void pt_fs_where_moved(struct pt_fs *fs, uint64_t parent, const char *name);
 

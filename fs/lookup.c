@@ -61,13 +61,21 @@ int pt_fs_entry_fill(struct pt_fs *fs, struct pt_fs_inode *inode, const struct p
 	return 0;
 }
 
-bool pt_fs_entry_keep(struct pt_fs *fs, const struct pt_fs_inode *parent, const char *name, struct pt_fs_inode *inode, const struct pt_node *node,
-		      struct fuse_entry_param *e)
+/* Where nothing is escaped they are the same. */
+static bool spells(const char *name, const char *component)
 {
 	char encoded[PT_PATH_COMPONENT_MAX + 1];
 
+	if (!strchr(name, '%'))
+		return strcmp(name, component) == 0;
+	return pt_path_component_encode(component, encoded) == 0 && strcmp(encoded, name) == 0;
+}
+
+bool pt_fs_entry_keep(struct pt_fs *fs, struct pt_fs_inode *parent, const char *name, struct pt_fs_inode *inode, const struct pt_node *node,
+		      const struct pt_meta_mark *read_at, struct fuse_entry_param *e)
+{
 	if (fs->entry_timeout <= 0 || inode->kind != PT_FS_DIR || parent->kind != PT_FS_DIR || node->id != inode->node || node->parent != parent->node ||
-	    pt_path_component_encode(node->name, encoded) < 0 || strcmp(encoded, name) != 0 || !pt_fs_where_told(fs, inode, node->parent, node->name))
+	    !spells(name, node->name) || !pt_fs_where_told(fs, inode, parent, node->name, read_at))
 		return false;
 	e->attr_timeout = e->entry_timeout = fs->entry_timeout;
 	return true;
@@ -104,7 +112,7 @@ static void keep(struct pt_fs *fs, const struct found *f, struct pt_fs_inode *in
 	if (!pt_meta_mark(&fs->store->meta, &now) || memcmp(&now, &f->mark, sizeof(now)) != 0)
 		return;
 	if (inode->kind == PT_FS_DIR) {
-		pt_fs_entry_keep(fs, f->parent, f->name, inode, known, e);
+		pt_fs_entry_keep(fs, f->parent, f->name, inode, known, &f->mark, e);
 		return;
 	}
 	e->attr_timeout = fs->entry_timeout;

@@ -45,8 +45,8 @@ static int64_t doubt_until(const struct pt_fs_where *old, uint64_t parent, const
 	return old->doubt_ns;
 }
 
-/* by_us: the kernel itself moves it, as part of the call that does so. */
-static bool told(struct pt_fs *fs, struct pt_fs_inode *dir, uint64_t parent, const char *name, bool by_us)
+/* by_us: the kernel itself moves it, as part of the call that does so. right: the store as it was when it was found there, and all above right; or NULL. */
+static bool told(struct pt_fs *fs, struct pt_fs_inode *dir, uint64_t parent, const char *name, bool by_us, const struct pt_meta_mark *right)
 {
 	int64_t now = pt_time_boot_ns();
 	struct pt_fs_where *w;
@@ -68,13 +68,12 @@ static bool told(struct pt_fs *fs, struct pt_fs_inode *dir, uint64_t parent, con
 	}
 	if (w)
 		w->until_ns = now + (int64_t)(fs->entry_timeout * 1e9) + SLACK_NS;
+	if (w && right) {
+		w->checked = *right;
+		w->is_checked = true;
+	}
 	pthread_mutex_unlock(&dir->lock);
 	return w != NULL;
-}
-
-bool pt_fs_where_told(struct pt_fs *fs, struct pt_fs_inode *dir, uint64_t parent, const char *name)
-{
-	return told(fs, dir, parent, name, false);
 }
 
 void pt_fs_where_moved(struct pt_fs *fs, uint64_t parent, const char *name)
@@ -86,7 +85,7 @@ void pt_fs_where_moved(struct pt_fs *fs, uint64_t parent, const char *name)
 		return;
 	dir = node.kind == PT_NODE_DIR ? pt_fs_inode_find(fs, PT_FS_DIR, node.id, "", "", 0) : NULL;
 	if (dir)
-		told(fs, dir, parent, name, true);
+		told(fs, dir, parent, name, true, NULL);
 	pt_fs_inode_unref(fs, dir);
 	pt_node_done(&node);
 }
@@ -104,6 +103,17 @@ static int to_check(struct pt_fs_inode *dir, const struct pt_meta_mark *mark, ui
 	}
 	pthread_mutex_unlock(&dir->lock);
 	return wanted;
+}
+
+bool pt_fs_where_told(struct pt_fs *fs, struct pt_fs_inode *dir, struct pt_fs_inode *parent, const char *name, const struct pt_meta_mark *read_at)
+{
+	char above_name[PT_NAME_MAX + 1];
+	uint64_t above;
+
+	/* What lies above was found right when the parent was entered, at this mark or an earlier one. */
+	if (read_at && parent != fs->root && to_check(parent, read_at, &above, above_name))
+		read_at = NULL;
+	return told(fs, dir, parent->node, name, false, read_at);
 }
 
 /* It is not where it is said to be: a serial of the telling, or 0 when that does not hold any more; it is forgotten then. */

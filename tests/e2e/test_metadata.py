@@ -53,6 +53,26 @@ def test_looking_again_asks_nothing_after_the_mount_itself_wrote_elsewhere(mnt):
     assert queries(mnt) - before < 20
 
 
+def asked(mount):
+    """Records that were looked for, in memory or in the index."""
+    m = metrics(mount)
+    return m["ptio_index_queries_total"] + m["ptio_index_hits_total"]
+
+
+def test_a_directory_that_was_listed_is_not_looked_up_once_more_to_find_that_it_is_still_there(mounts):
+    n = 200
+    mnt = mounts("one")
+    many(mnt, n)
+    mnt.stop()
+    mnt = mounts("two")
+    assert sum(e.stat().st_mode > 0 for e in os.scandir(mnt / "many")) == n
+    before = asked(mnt)
+    for i in range(n):
+        assert os.stat(mnt / f"many/t{i}/full.npy").st_size
+    # of each view the revision, and the name of its key (two records); a check of its directory would be two more
+    assert asked(mnt) - before < 4 * n
+
+
 def test_what_another_mount_closed_is_opened_here_every_time(mounts):
     one, two = mounts("one"), mounts("two")
     one.key("w")
