@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -110,14 +111,72 @@ static int write_out(void *ctx, const void *data, uint64_t len)
 	return write_all(*(int *)ctx, data, len);
 }
 
+/* Where the bytes go. */
+struct output {
+	int fd;                         /* -1: not open */
+	char *path;                     /* links followed; NULL: renamed to nothing at the end */
+	char *temp;                     /* beside it: a half-written file never has its name */
+};
+
+static void output_free(struct output *o)
+{
+	free(o->path);
+	free(o->temp);
+}
+
+/* "-", a device or a pipe: written to as it is. A file is replaced. */
+static int output_open(const char *name, struct output *ret_o)
+{
+	struct output o = { .fd = STDOUT_FILENO };
+	struct stat st;
+
+	if (strcmp(name, "-") != 0) {
+		if (stat(name, &st) < 0) {
+			st.st_mode = S_IFREG;
+			o.path = pt_strdup(name);
+		} else if (S_ISDIR(st.st_mode)) {
+			return -EISDIR;
+		} else if (S_ISREG(st.st_mode)) {
+			o.path = realpath(name, NULL);
+		}
+		if (S_ISREG(st.st_mode))
+			o.temp = o.path ? pt_asprintf("%s.ptio-%d", o.path, (int)getpid()) : NULL;
+		if (!S_ISREG(st.st_mode))
+			o.fd = open(name, O_WRONLY | O_CLOEXEC);
+		else
+			o.fd = o.temp ? open(o.temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666) : -1;
+		if (o.fd < 0) {
+			int err = errno;
+
+			output_free(&o);
+			return -err;
+		}
+	}
+	*ret_o = o;
+	return 0;
+}
+
+/* rc: what came of writing. */
+static int output_close(struct output *o, int rc)
+{
+	if (o->fd != STDOUT_FILENO && close(o->fd) < 0 && rc == 0)
+		rc = pt_fail(errno, "cannot close the output: %s", strerror(errno));
+	if (o->temp && rc == 0 && rename(o->temp, o->path) < 0)
+		rc = pt_fail(errno, "cannot rename onto %s: %s", o->path, strerror(errno));
+	if (o->temp && rc < 0)
+		unlink(o->temp);
+	output_free(o);
+	return rc;
+}
+
 int cmd_get(struct cli *cli, int argc, char **argv)
 {
 	static const struct option options[] = { { "output", required_argument, NULL, 'o' }, { NULL, 0, NULL, 0 } };
 	const char *output = "-";
-	char *temp = NULL;
+	struct output out;
 	uint8_t *window = NULL;
 	struct pt_place p;
-	int opt, fd = STDOUT_FILENO, rc, status = CLI_FAILED;
+	int opt, rc, status = CLI_FAILED;
 
 	while ((opt = getopt_long(argc, argv, "o:", options, NULL)) != -1) {
 		if (opt != 'o')
@@ -141,36 +200,24 @@ int cmd_get(struct cli *cli, int argc, char **argv)
 		cli_fail(-ENOMEM, "get");
 		goto done;
 	}
-	if (strcmp(output, "-") != 0) {
-		/* Beside the target, then renamed: a half-written file never has its name. */
-		temp = pt_asprintf("%s.ptio-%d", output, (int)getpid());
-		fd = temp ? open(temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666) : -1;
-		if (fd < 0) {
-			pt_fail_clear();
-			cli_fail(-errno, "%s", output);
-			goto done;
-		}
+	rc = output_open(output, &out);
+	if (rc < 0) {
+		pt_fail_clear();
+		cli_fail(rc, "%s", output);
+		goto done;
 	}
 	pt_fail_clear();
 	if (p.kind == PT_PLACE_VIEW)
-		rc = get_view(cli, &p, fd, window);
+		rc = get_view(cli, &p, out.fd, window);
 	else if (p.kind == PT_PLACE_INFO)
-		rc = get_info(cli, &p, fd);
+		rc = get_info(cli, &p, out.fd);
 	else if (p.kind == PT_PLACE_FILE && p.file.kind == PT_NODE_SYMLINK)
 		rc = pt_fail(EINVAL, "is a symbolic link to %s", p.file.target ? p.file.target : "");
 	else
-		rc = cli_file_get(cli, &p, write_out, &fd);
-	if (fd != STDOUT_FILENO) {
-		if (close(fd) < 0 && rc == 0)
-			rc = pt_fail(errno, "cannot close the output: %s", strerror(errno));
-		if (rc == 0 && rename(temp, output) < 0)
-			rc = pt_fail(errno, "cannot rename onto %s: %s", output, strerror(errno));
-		if (rc < 0)
-			unlink(temp);
-	}
+		rc = cli_file_get(cli, &p, write_out, &out.fd);
+	rc = output_close(&out, rc);
 	status = rc < 0 ? cli_fail(rc, "%s", argv[optind]) : CLI_OK;
 done:
-	free(temp);
 	free(window);
 	pt_place_done(&p);
 	return status;

@@ -108,7 +108,7 @@ static int visit(const char *path, const struct stat *st, int type, struct FTW *
 	}
 	rc = S_ISREG(st->st_mode) ? warm_file(path, (uint64_t)st->st_size) : 0;
 	if (rc < 0)
-		w.status = cli_fail(rc, "%s: %s", path, strerror(-rc));
+		w.status = cli_fail(rc, "%s", path);
 	return FTW_CONTINUE;
 }
 
@@ -134,14 +134,14 @@ int cmd_warm(struct cli *cli, int argc, char **argv)
 
 		/* A symlink that is named is followed, those below a directory are not. */
 		if (stat(argv[i], &st) < 0)
-			w.status = cli_fail(-errno, "%s: %s; warm wants paths in a mount", argv[i], strerror(errno));
+			w.status = cli_fail(-errno, "%s: warm wants paths in a mount", argv[i]);
 		else if (S_ISDIR(st.st_mode) ? nftw(argv[i], visit, 32, FTW_PHYS | FTW_ACTIONRETVAL) < 0 : false)
-			w.status = cli_fail(-errno, "%s: %s", argv[i], strerror(errno));
+			w.status = cli_fail(-errno, "%s", argv[i]);
 		else if (S_ISREG(st.st_mode)) {
 			int rc = warm_file(argv[i], (uint64_t)st.st_size);
 
 			if (rc < 0)
-				w.status = cli_fail(rc, "%s: %s", argv[i], strerror(-rc));
+				w.status = cli_fail(rc, "%s", argv[i]);
 		}
 	}
 	free(w.buf);

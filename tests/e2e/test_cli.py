@@ -2,6 +2,7 @@
 import json
 import os
 import shutil
+import stat
 import subprocess
 import threading
 import time
@@ -38,6 +39,25 @@ def test_put_and_get_without_a_mount(ptio, scratch, fmt):
     ptio("get", "-o", out, "a/w/full.npy")
     assert clients.from_numpy(np.load(out)) == X
     assert ptio("get", "a/w/tp=1of2,dim=0/shard.bin").stdout == X.data[len(X.data) // 2:]
+
+
+def test_get_writes_to_what_is_no_file_and_through_links(ptio, scratch):
+    put(ptio, scratch, X, "a/w/full")
+    fifo, link, behind, null = scratch / "fifo", scratch / "link", scratch / "behind", scratch / "null"
+    os.mkfifo(fifo)
+    reader = subprocess.Popen(["cat", str(fifo)], stdout=subprocess.PIPE)
+    ptio("get", "-o", fifo, "a/w/full.bin")
+    assert reader.communicate(timeout=60)[0] == X.data
+    assert fifo.is_fifo()
+    behind.write_bytes(b"old")
+    link.symlink_to("behind")
+    ptio("get", "-o", link, "a/w/full.bin")
+    assert link.is_symlink() and behind.read_bytes() == X.data
+    os.mknod(null, 0o666 | stat.S_IFCHR, os.makedev(1, 3))
+    ptio("get", "-o", null, "a/w/full.bin")
+    assert null.is_char_device()
+    assert b"Is a directory" in ptio("get", "-o", scratch, "a/w/full.bin", check=False).stderr
+    assert sorted(p.name for p in scratch.iterdir()) == ["behind", "fifo", "link", "null", "source.npy", "store"]
 
 
 def test_what_the_command_writes_the_mount_shows_and_the_other_way_round(ptio, scratch, mnt):
