@@ -61,7 +61,7 @@ static int stream_start(struct pt_fs *fs, struct pt_fs_inode *inode)
 }
 
 /* The write that completes the file stores what is still on its way: there are programs that look at no result of close(), and rename the file then. What follows, or
- * comes again, takes it apart as it would before it was stored. */
+ * comes again, goes to a spool with all that was stored. */
 static int stream_store(struct pt_fs_file *f)
 {
 	int rc;
@@ -87,7 +87,7 @@ int pt_fs_stream_write_locked(struct pt_fs *fs, struct pt_fs_inode *inode, const
 		rc = stream_start(fs, inode);
 		if (rc <= 0)
 			return rc;
-	} else if (off != pt_container_writer_fed(f->stream)) {
+	} else if (off != pt_container_writer_fed(f->stream) || !pt_container_writer_hopeful(f->stream)) {
 		return 0;
 	}
 	rc = pt_container_writer_feed(f->stream, buf, len);

@@ -96,6 +96,39 @@ def test_what_is_no_tensor_file_is_an_ordinary_one(mnt, scratch, name):
     assert (mnt / "d" / name).read_bytes() == (scratch / name).read_bytes() + b"more"
 
 
+@pytest.mark.parametrize("name", ("w.safetensors", "w.npy", "w.pt"))
+def test_a_file_that_was_whole_and_goes_on_keeps_every_byte(mnt, scratch, name):
+    """All of it is stored when its last byte has come; more, or the same places again, make it an ordinary file, which is looked at when it is closed."""
+    tensor = torch.arange(300_000, dtype=torch.int32)
+    if name == "w.safetensors":
+        safetensors.torch.save_file({"a": tensor}, str(scratch / name))
+    elif name == "w.npy":
+        np.save(scratch / name, tensor.numpy())
+    else:
+        torch.save({"a": tensor}, scratch / name)
+    want = bytearray((scratch / name).read_bytes())
+    whole, path = len(want), mnt / name
+    for then in ("append", "patch", "shorten", "lengthen"):
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+        now = bytearray(want)
+        assert os.write(fd, now[:-1]) == whole - 1 and os.write(fd, now[-1:]) == 1
+        if then == "append":
+            now += b"!?"
+            assert os.write(fd, b"!") == 1 and os.write(fd, b"?") == 1
+        elif then == "patch":
+            now[whole // 2] ^= 255
+            assert os.pwrite(fd, now[whole // 2:whole // 2 + 1], whole // 2) == 1
+        elif then == "shorten":
+            del now[-1:]
+            os.ftruncate(fd, whole - 1)
+        else:
+            now += bytes(5)
+            os.ftruncate(fd, whole + 5)
+        assert os.pread(fd, len(now) + 1, 0) == now, then
+        os.close(fd)
+        assert path.read_bytes() == now, then
+
+
 @pytest.mark.parametrize("name", [n for n in ORDINARY if n != "big_endian.npy"])
 def test_where_a_tensor_is_wanted_it_is_refused_with_a_reason(mnt, scratch, name):
     make(name, scratch / name)
