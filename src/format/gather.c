@@ -120,3 +120,22 @@ void pt_gather_strided(const void *storage, const struct pt_parse_tensor *t, uin
 		}
 	}
 }
+
+bool pt_gather_reach(const struct pt_parse_tensor *t, uint64_t *ret_end)
+{
+	uint32_t bits = pt_dtype_info(t->dtype)->bits, i;
+	uint64_t last = t->storage_off, unit = bits < 8 ? 1 : bits / 8, dim, step;
+
+	for (i = 0; i < t->shape.ndim; i++) {
+		dim = t->shape.dim[i];
+		if (bits < 8 && i + 1 == t->shape.ndim)
+			dim /= 8 / bits;
+		if (!dim) {
+			*ret_end = t->storage_off;
+			return true;
+		}
+		if (!pt_size_mul(t->stride[i], dim - 1, &step) || !pt_size_mul(step, unit, &step) || !pt_size_add(last, step, &last))
+			return false;
+	}
+	return pt_size_add(last, unit, ret_end);
+}

@@ -66,5 +66,7 @@ int pt_parser_end(struct pt_parser *p);
 /* Row-major copy of a strided tensor: reads from a storage held in memory or mapped, writes elements [first, first+n) to out.
  * Elements are those of the strides: fp4 counts bytes of pairs. The window lies within the tensor. */
 void pt_gather_strided(const void *storage, const struct pt_parse_tensor *t, uint64_t first_elem, uint64_t elem_count, void *out);
+/* Where the bytes of a tensor that lies strided end in its storage: behind the last one that any element reaches; storage_off when it has none. false: beyond 2^64. */
+bool pt_gather_reach(const struct pt_parse_tensor *t, uint64_t *ret_end);
 
 #endif

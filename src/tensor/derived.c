@@ -109,24 +109,13 @@ int pt_strided_set(struct pt_view *v, const struct pt_parse_tensor *lies)
 	return 0;
 }
 
-/* The last byte that any element of the view reaches, plus one, is inside the object: asked for before any element is touched. */
+/* All that any element of the view reaches is inside the object: asked for before any element is touched. */
 static int check_reach(const struct pt_strided *s, uint64_t bytes)
 {
-	uint64_t last = s->t.storage_off, dim, step;
-	uint32_t i, n = s->t.shape.ndim;
+	uint64_t end;
 
-	for (i = 0; i < n; i++) {
-		dim = s->t.shape.dim[i];
-		if (i + 1 == n && pt_dtype_info(s->t.dtype)->bits < 8)
-			dim /= 8 / pt_dtype_info(s->t.dtype)->bits;
-		if (!dim)
-			return 0;
-		if (!pt_size_mul(s->t.stride[i], dim - 1, &step) || !pt_size_mul(step, s->unit, &step) || !pt_size_add(last, step, &last))
-			goto bad;
-	}
-	if (pt_size_add(last, s->unit, &last) && last <= bytes)
+	if (pt_gather_reach(&s->t, &end) && end <= bytes)
 		return 0;
-bad:
 	return pt_fail(EIO, "a strided tensor reaches outside its object: the store is damaged, run ptio fsck");
 }
 

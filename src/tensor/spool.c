@@ -72,41 +72,22 @@ int pt_spool_write(struct pt_spool *s, const void *data, uint64_t len, uint64_t 
 	return rc < 0 ? pt_fail(-rc, "writing the temporary file of a tensor that is not contiguous failed (%s)", strerror(-rc)) : 0;
 }
 
-/* Does every element lie inside? */
-static int check_reach(const struct pt_parse_tensor *t, uint64_t elem_bytes, uint64_t elems, uint64_t bytes)
-{
-	uint64_t last = 0, step;
-	uint32_t d;
-
-	for (d = 0; elems && d < t->shape.ndim; d++)
-		if (!pt_size_mul(t->stride[d], t->shape.dim[d] - 1, &step) || !pt_size_add(last, step, &last))
-			goto bad;
-	if (elems && (!pt_size_add(last, 1, &last) || !pt_size_mul(last, elem_bytes, &last)))
-		goto bad;
-	if (!pt_size_add(last, t->storage_off, &last) || last > bytes)
-		goto bad;
-	return 0;
-bad:
-	return pt_fail(EINVAL, "the strided tensor reaches outside its storage of %llu bytes", (unsigned long long)bytes);
-}
-
 static int gather(const void *storage, uint64_t bytes, const struct pt_parse_tensor *t, pt_slice_out_fn *out, void *ctx, uint64_t window,
 		  void *drop_map)
 {
 	const struct pt_dtype_info *info = pt_dtype_info(t->dtype);
 	/* fp4 strides count pairs, which are bytes (format/parse.h). */
 	struct pt_parse_tensor pairs = *t;
-	uint64_t elem_bytes = info->bits < 8 ? 1 : info->bits / 8, elems, at, n, per;
+	uint64_t elem_bytes = info->bits < 8 ? 1 : info->bits / 8, elems, at, n, per, end;
 	uint8_t *buf;
-	int rc;
+	int rc = 0;
 
 	if (info->bits < 8 && pairs.shape.ndim)
 		pairs.shape.dim[pairs.shape.ndim - 1] /= 2;
 	if (!pt_shape_elems(&pairs.shape, &elems))
 		return pt_fail(EOVERFLOW, "the shape's element count is beyond 2^64");
-	rc = check_reach(&pairs, elem_bytes, elems, bytes);
-	if (rc)
-		return rc;
+	if (!pt_gather_reach(t, &end) || end > bytes)
+		return pt_fail(EINVAL, "the strided tensor reaches outside its storage of %llu bytes", (unsigned long long)bytes);
 	per = window / elem_bytes;
 	buf = pt_malloc(window);
 	if (!buf)
