@@ -69,7 +69,8 @@ static void hash_text(const struct pt_view_info *info, const struct pt_manifest 
 {
 	size_t i;
 
-	if (!info->exact || !m || info->object >= m->object_count)
+	/* A tensor in a file with others has no hash of its own. */
+	if (!info->exact || !m || info->object >= m->object_count || m->objects[info->object].hashed)
 		return;
 	for (i = 0; i < sizeof(m->objects[0].hash.b); i++)
 		pt_buf_printf(out, "%02x", m->objects[info->object].hash.b[i]);

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/error.h"
 #include "tools/cli.h"
 #include "tree/container.h"
@@ -64,41 +63,22 @@ out:
 	return rc;
 }
 
-/* One tensor of each object will do: objects are read whole. */
-static int verify_objects(struct verify *v, const struct pt_container *c)
+static void verify_objects(struct verify *v, const struct pt_container *c)
 {
-	struct pt_manifest *m;
-	bool *seen, strided;
-	uint32_t object;
-	int rc = 0;
+	int rc;
 
-	if (c->bundle)
-		return 0;               /* of keys, which are verified where they are */
-	seen = pt_calloc(c->object_count ? c->object_count : 1, sizeof(*seen));
-	if (!seen)
-		return pt_fail_nomem();
-	for (uint32_t i = 0; i < c->tensor_count; i++) {
-		object = c->tensors[i].object;
-		if (seen[object])
-			continue;
-		seen[object] = true;
-		rc = pt_container_manifest(c, i, &m, &strided);
-		if (rc < 0)
-			break;
+	/* A bundle has none: its keys are verified where they are. */
+	for (uint32_t i = 0; i < c->object_count; i++) {
 		pt_fail_clear();
-		rc = pt_object_verify(v->cli->repo, m, 0, verify_progress, v);
-		pt_manifest_unref(m);
+		rc = pt_container_verify(c, i, verify_progress, v);
 		v->objects++;
 		if (rc < 0) {
 			v->damaged++;
 			cli_fail(rc, "%s", v->key);
 		} else if (!v->quiet) {
-			printf("ok %s, object %u of %u\n", v->key, object + 1, c->object_count);
+			printf("ok %s, object %u of %u\n", v->key, i + 1, c->object_count);
 		}
-		rc = 0;
 	}
-	free(seen);
-	return rc;
 }
 
 static int verify_container(struct verify *v, const struct pt_node *node)
@@ -114,7 +94,7 @@ static int verify_container(struct verify *v, const struct pt_node *node)
 			if (now.kind == PT_NODE_CONTAINER)
 				rc = pt_container_load(v->cli->repo, &now, &c);
 			if (rc == 0 && c)
-				rc = verify_objects(v, c);
+				verify_objects(v, c);
 			pt_container_unref(c);
 			pt_node_unpin(v->cli->repo, &now);
 		}

@@ -128,14 +128,14 @@ static struct pt_checked_object *evict_locked(struct pt_checked *checked)
 
 int pt_checked_get(struct pt_checked *checked, const struct pt_object *object, struct pt_checked_object **ret_object)
 {
-	uint64_t chunks = object->bytes / PT_HASH_CHUNK + (object->bytes % PT_HASH_CHUNK != 0), words = (chunks + 63) / 64;
+	uint64_t bytes = pt_object_hashed(object), chunks = bytes / PT_HASH_CHUNK + (bytes % PT_HASH_CHUNK != 0), words = (chunks + 63) / 64;
 	struct pt_checked_object **at, *o;
 	int rc = 0;
 
 	pthread_mutex_lock(&checked->lock);
 	at = place_of(checked, &object->blob.id);
 	o = *at;
-	if (o && !o->holders && o->bytes != object->bytes) {    /* nobody's now: the record may be another one */
+	if (o && !o->holders && o->bytes != bytes) {            /* nobody's now: the record may be another one */
 		kept_remove_locked(checked, o);
 		*at = o->next;
 		object_free(o);
@@ -150,7 +150,7 @@ int pt_checked_get(struct pt_checked *checked, const struct pt_object *object, s
 		o = pt_calloc(1, sizeof(*o) + words * 2 * sizeof(o->bits[0]));
 		if (o) {
 			o->id = object->blob.id;
-			o->bytes = object->bytes;
+			o->bytes = bytes;
 			o->chunk_count = chunks;
 			o->words = words;
 			*at = o;

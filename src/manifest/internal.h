@@ -92,7 +92,7 @@ struct pt_retry {
 /* True: try again. False: *rc is the verdict. Starts from a zeroed struct. */
 bool pt_retry_again(struct pt_retry *r, int *rc);
 
-/* Gives up a sealed blob: removes it (unless a record may have taken it), and lets its pin go. The thread's sentence stays what it was. (hold.c) */
+/* Gives up a sealed blob: removes it (unless a record may have taken it), and lets its pin go. The thread's sentence stays what it was. (contain.c) */
 void pt_blob_give_up(struct pt_repo *repo, const struct pt_blob_ref *blob, bool remove);
 
 /* The set that a part belongs to, as the index has it (with its key and version) or new (version 0). single: sets of one part, which wait only in groups, are looked

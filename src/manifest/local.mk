@@ -4,11 +4,11 @@ libptio_core_la_SOURCES += \
 	src/manifest/cache.c src/manifest/cache.h \
 	src/manifest/checked.c src/manifest/checked.h \
 	src/manifest/commit.c \
+	src/manifest/contain.c \
 	src/manifest/gc.c \
 	src/manifest/group.c src/manifest/group_int.h \
 	src/manifest/group_batch.c \
 	src/manifest/group_look.c \
-	src/manifest/hold.c \
 	src/manifest/key.c src/manifest/key.h \
 	src/manifest/manifest.c \
 	src/manifest/manifest_edit.c \

@@ -1,5 +1,6 @@
 /* manifest/object_read.c - reading ranges of a revision's objects, verified chunk by chunk.
  *
+ * Chunks, and the offsets of pieces, are those of the bytes that have checksums: the payload, or, of a window, what the payload is a part of.
  * Ranges are taken object by object, in the caller's order within one, and cut at chunk bounds; neighbours in one chunk form a group.
  * - A chunk that must be verified (TOUCH: not seen since it was pinned; WHOLE: covered whole, or known to be damaged) is read straight into the
  *   caller's memory when one piece covers it, else into a window, verified there and copied out.
@@ -61,14 +62,14 @@ struct cursor {
 };
 
 struct piece {
-	uint64_t off;                   /* in the payload */
+	uint64_t off;                   /* in what has the checksums */
 	uint64_t len;
 	uint8_t *buf;
 };
 
 static uint64_t chunk_bytes(const struct pt_object *o, uint64_t chunk)
 {
-	return pt_size_min(PT_HASH_CHUNK, o->bytes - chunk * PT_HASH_CHUNK);
+	return pt_size_min(PT_HASH_CHUNK, pt_object_hashed(o) - chunk * PT_HASH_CHUNK);
 }
 
 static bool cursor_piece(const struct reader *r, struct cursor *c, struct piece *ret_piece)
@@ -83,7 +84,7 @@ static bool cursor_piece(const struct reader *r, struct cursor *c, struct piece 
 	if (c->range == NONE)
 		return false;
 	range = &r->ranges[c->range];
-	off = range->off + c->at;
+	off = r->m->objects[range->object].lead + range->off + c->at;
 	ret_piece->off = off;
 	ret_piece->len = pt_size_min(range->len - c->at, PT_HASH_CHUNK - off % PT_HASH_CHUNK);
 	ret_piece->buf = (uint8_t *)range->buf + c->at;
@@ -137,7 +138,7 @@ static int matches(const struct reader *r, const struct io_check *check, const s
 	uint64_t want;
 	int rc;
 
-	if (o->bytes <= PT_HASH_CHUNK && !r->records) {
+	if (pt_object_hashed(o) <= PT_HASH_CHUNK && !r->records) {
 		whole = pt_hash128(io->buf, io->len);
 		return memcmp(whole.b, o->hash.b, sizeof(whole.b)) == 0;
 	}
@@ -187,7 +188,7 @@ static int flush(struct reader *r)
 static int add_io(struct reader *r, uint32_t object, const struct piece *p, struct pt_checked_object *checked)
 {
 	const struct pt_object *o = &r->m->objects[object];
-	uint64_t off = o->payload_off + p->off;
+	uint64_t off = pt_object_hashed_off(o) + p->off;
 	struct pt_data_range *last;
 	int rc;
 
@@ -211,7 +212,7 @@ static int add_io(struct reader *r, uint32_t object, const struct piece *p, stru
 	return 0;
 }
 
-/* Reads [off, off + len) of the payload, inside one chunk, into the window; verifies it when it is the whole chunk and checked is given. */
+/* Reads [off, off + len), inside one chunk, into the window; verifies it when it is the whole chunk and checked is given. */
 static int window_read(struct reader *r, uint32_t object, uint64_t off, uint64_t len, struct pt_checked_object *checked)
 {
 	const struct pt_object *o = &r->m->objects[object];
@@ -224,7 +225,7 @@ static int window_read(struct reader *r, uint32_t object, uint64_t off, uint64_t
 		if (!r->window)
 			return pt_fail_nomem();
 	}
-	io = (struct pt_data_range){ .blob = o->blob, .off = o->payload_off + off, .len = len, .buf = r->window };
+	io = (struct pt_data_range){ .blob = o->blob, .off = pt_object_hashed_off(o) + off, .len = len, .buf = r->window };
 	rc = engine_read(r, &io, 1);
 	return rc || !checked ? rc : verify(r, &check, &io);
 }
@@ -232,7 +233,7 @@ static int window_read(struct reader *r, uint32_t object, uint64_t off, uint64_t
 struct group {
 	struct cursor start, end;
 	uint64_t chunk;
-	uint64_t low, high;             /* span of the pieces, in the payload */
+	uint64_t low, high;             /* span of the pieces */
 	uint64_t bytes;
 	uint64_t runs;                  /* pieces that are not neighbours of the one before */
 	uint64_t pieces;
@@ -432,7 +433,7 @@ int pt_object_verify(struct pt_repo *repo, struct pt_manifest *m, uint32_t objec
 	rc = pt_checked_get(repo->checked, o, &checked);
 	if (!rc)
 		rc = pt_hasher_create(&hasher);
-	for (chunk = 0; !rc && chunk * PT_HASH_CHUNK < o->bytes; chunk++) {
+	for (chunk = o->lead / PT_HASH_CHUNK; !rc && chunk * PT_HASH_CHUNK < o->lead + o->bytes; chunk++) {
 		len = chunk_bytes(o, chunk);
 		rc = window_read(&r, object, chunk * PT_HASH_CHUNK, len, checked);
 		if (rc < 0)
@@ -443,8 +444,8 @@ int pt_object_verify(struct pt_repo *repo, struct pt_manifest *m, uint32_t objec
 	}
 	if (!rc)
 		rc = pt_hasher_finish(hasher, &whole, &chunks);
-	/* Every chunk matched, so here the manifest's own hash is what is wrong. */
-	if (!rc && memcmp(whole.b, o->hash.b, sizeof(whole.b)))
+	/* Every chunk matched, so here the manifest's own hash is what is wrong. Of a window only the chunks that it lies in were read. */
+	if (!rc && !o->hashed && memcmp(whole.b, o->hash.b, sizeof(whole.b)))
 		rc = mismatch(&r, object, 0);
 	pt_buf_done(&chunks);
 	pt_hasher_free(hasher);

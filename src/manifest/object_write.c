@@ -1,4 +1,4 @@
-/* manifest/object_write.c - writing native objects and plain blobs in order.
+/* manifest/object_write.c - writing native objects, files of tensors and plain blobs in order.
  *
  * Bytes gather in one window, which stands at a multiple of its size in the blob and goes out whole, in another thread when there is one (pump.h); what is at least a
  * window is written from the caller's memory. Long runs of zeros are skipped: the staged blob keeps a hole, and hashes are told of zeros. A native object's header is the first thing in the first window.
@@ -26,16 +26,16 @@ struct pt_object_writer {
 	struct pt_repo *repo;
 	struct pt_blob_ref ref;
 	void *blob;                     /* the engine's handle */
-	bool plain;
+	bool fixed;                     /* bytes_want is the size; else it is a limit */
 	int failed;                     /* the first error; what follows repeats it */
 	uint64_t payload_off;
-	uint64_t bytes_want;            /* of payload; plain: UINT64_MAX */
+	uint64_t bytes_want;            /* of payload */
 	uint64_t bytes;                 /* of payload so far */
 	uint8_t *window;
 	uint64_t window_off;            /* in the blob, where the window's first byte goes */
 	uint64_t window_len;
 	struct pt_pump_stream stream;
-	struct pt_hasher *hasher;       /* native objects only, as is crc */
+	struct pt_hasher *hasher;       /* NULL: plain, without hashes and crc */
 	uint32_t crc;
 	struct pt_object object;        /* what the spec says of it */
 };
@@ -134,7 +134,7 @@ static void writer_free(struct pt_object_writer *w)
 	free(w);
 }
 
-static int writer_new(struct pt_repo *repo, enum pt_blob_kind kind, uint64_t bytes, struct pt_object_writer **ret_w)
+static int writer_new(struct pt_repo *repo, enum pt_blob_kind kind, uint64_t bytes, bool hashes, struct pt_object_writer **ret_w)
 {
 	struct pt_object_writer *w;
 	int rc;
@@ -146,15 +146,15 @@ static int writer_new(struct pt_repo *repo, enum pt_blob_kind kind, uint64_t byt
 		return pt_fail_nomem();
 	w->repo = repo;
 	w->ref.kind = kind;
-	w->plain = kind == PT_BLOB_PLAIN;
-	w->bytes_want = w->plain ? UINT64_MAX : bytes;
+	w->fixed = kind == PT_BLOB_TENSOR;
+	w->bytes_want = bytes;
 	rc = pt_id_random(&w->ref.id);
 	if (!rc) {
 		w->window = pt_window_get(&repo->windows);
 		if (!w->window)
 			rc = pt_fail_nomem();
 	}
-	if (!rc && !w->plain)
+	if (!rc && hashes)
 		rc = pt_hasher_create(&w->hasher);
 	if (rc < 0) {
 		writer_free(w);
@@ -310,7 +310,7 @@ int pt_object_writer_create(struct pt_repo *repo, const struct pt_object_spec *s
 		return pt_fail(EFBIG, "one object may hold 4 TiB: store this tensor in more parts");
 	if (!written_name(spec->written) || spec->axis_count > PT_AXIS_KINDS)
 		return pt_fail(EINVAL, "the object's description makes no sense");
-	rc = writer_new(repo, PT_BLOB_TENSOR, bytes, &w);
+	rc = writer_new(repo, PT_BLOB_TENSOR, bytes, true, &w);
 	if (rc < 0)
 		return rc;
 	rc = header_build(spec, &w->ref.id, &header);
@@ -341,14 +341,15 @@ fail:
 	return rc;
 }
 
-int pt_plain_writer_create(struct pt_repo *repo, struct pt_object_writer **ret_w)
+static int plain_create(struct pt_repo *repo, uint64_t limit, bool hashes, struct pt_object_writer **ret_w)
 {
 	struct pt_object_writer *w;
 	int rc;
 
-	rc = writer_new(repo, PT_BLOB_PLAIN, 0, &w);
+	rc = writer_new(repo, PT_BLOB_PLAIN, limit, hashes, &w);
 	if (rc < 0)
 		return rc;
+	w->object = (struct pt_object){ .blob = w->ref, .part = { .rank = 0, .size = 1, .dim = -1 } };
 	rc = pt_data_create(&repo->store->data, &w->ref, 0, &w->blob);
 	if (rc < 0) {
 		writer_free(w);
@@ -359,12 +360,29 @@ int pt_plain_writer_create(struct pt_repo *repo, struct pt_object_writer **ret_w
 	return 0;
 }
 
+int pt_plain_writer_create(struct pt_repo *repo, struct pt_object_writer **ret_w)
+{
+	return plain_create(repo, UINT64_MAX, false, ret_w);
+}
+
+int pt_file_writer_create(struct pt_repo *repo, struct pt_object_writer **ret_w)
+{
+	return plain_create(repo, OBJECT_BYTES_MAX, true, ret_w);
+}
+
+uint32_t pt_object_writer_crc(const struct pt_object_writer *w)
+{
+	return w->crc;
+}
+
 int pt_object_writer_append(struct pt_object_writer *w, const void *data, uint64_t len)
 {
 	int rc;
 
 	if (w->failed)
 		return pt_fail(-w->failed, "this upload has failed before: start it again");
+	if (len > w->bytes_want - w->bytes && !w->fixed)
+		return pt_fail(EFBIG, "one file of tensors may hold 4 TiB: save it in several");
 	if (len > w->bytes_want - w->bytes)
 		return pt_fail(EINVAL, "the payload has %" PRIu64 " bytes: %" PRIu64 " more than that were given", w->bytes_want,
 			       len - (w->bytes_want - w->bytes));
@@ -406,7 +424,7 @@ int pt_object_writer_seal(struct pt_object_writer *w, struct pt_part *part)
 	struct pt_buf chunks = PT_BUF_INIT;
 	int rc;
 
-	if (w->plain || w->bytes != w->bytes_want) {
+	if (!w->hasher || (w->fixed && w->bytes != w->bytes_want)) {
 		rc = pt_fail(EINVAL, "only %" PRIu64 " of the payload's %" PRIu64 " bytes were given", w->bytes, w->bytes_want);
 		goto out;
 	}
@@ -417,6 +435,7 @@ int pt_object_writer_seal(struct pt_object_writer *w, struct pt_part *part)
 		pt_buf_done(&chunks);
 		goto out;
 	}
+	w->object.bytes = w->bytes;
 	w->object.crc32 = w->crc;
 	part->object = w->object;
 	pt_buf_done(&part->chunk_hashes);
@@ -430,7 +449,7 @@ int pt_plain_writer_seal(struct pt_object_writer *w, struct pt_blob_ref *ret_blo
 {
 	int rc;
 
-	rc = w->plain ? writer_seal(w) : pt_fail(EINVAL, "a tensor's object cannot be sealed as a file");
+	rc = !w->hasher ? writer_seal(w) : pt_fail(EINVAL, "what has hashes cannot be sealed without");
 	if (!rc) {
 		*ret_blob = w->ref;
 		*ret_bytes = w->bytes;

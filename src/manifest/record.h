@@ -9,7 +9,7 @@
  *   m | node id be64 | scope text         -> struct pt_manifest          the current revision of (key, scope)
  *   p | node id be64 | scope text | 0 | set identity hash  -> struct pt_pending
  *   o | object id                         -> reference count, size, payload offset
- *   h | object id                         -> chunk hashes (8 bytes each)
+ *   h | object id                         -> chunk hashes (8 bytes each), also of a plain blob that is a file of tensors
  *   x | garbage id                        -> objects of a superseded revision or dropped pending set, for the collector
  *   r | blob id of a container            -> the objects that it holds a reference on each (coded as a garbage list)
  *   c | name                              -> counters and settings (next node id, store id, format version)
@@ -73,16 +73,30 @@ enum pt_written {
 
 struct pt_object {
 	struct pt_blob_ref blob;
-	uint64_t payload_off;           /* in the blob, a multiple of 4096 */
+	uint64_t payload_off;           /* in the blob, a multiple of 4096 unless it is a window */
 	uint64_t bytes;                 /* of payload */
-	struct pt_hash128 hash;         /* of payload */
-	uint32_t crc32;                 /* of payload, zip polynomial */
+	struct pt_hash128 hash;         /* of payload; of a window, of all that the checksums are of */
+	uint32_t crc32;                 /* of payload, zip polynomial; of a window 0 where nobody knows it */
 	struct pt_box box;              /* of the logical tensor; pending shards: off[split dim] is not known yet (0) */
 	struct pt_partition part;       /* rank, size, dim among the set; 0, 1, -1 for a whole tensor */
 	uint32_t axis_count;            /* the axes it was written with, in the caller's order (none for FULL and WRITER) */
 	struct pt_axis axis[PT_AXIS_KINDS];
 	bool hidden;                    /* unlinked in the tree; still part of the revision */
+	/* Of a window, a tensor of a file that is one blob: the checksums are of `hashed` bytes, and the payload begins `lead` bytes into these, at any byte. Never in
+	 * the index. 0, 0: they are of the payload. */
+	uint64_t lead, hashed;
 };
+
+/* How many bytes have the chunks' checksums, and where in the blob these begin. */
+static inline uint64_t pt_object_hashed(const struct pt_object *o)
+{
+	return o->hashed ? o->hashed : o->bytes;
+}
+
+static inline uint64_t pt_object_hashed_off(const struct pt_object *o)
+{
+	return o->payload_off - o->lead;
+}
 
 /* An immutable, reference-counted, complete revision. */
 struct pt_manifest {

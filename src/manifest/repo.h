@@ -207,6 +207,10 @@ int pt_object_writer_seal(struct pt_object_writer *w, struct pt_part *part);
 void pt_object_writer_abort(struct pt_object_writer *w);                /* NULL is fine */
 /* Gives up a sealed, unpublished object (for plain contents: a part whose object.blob is set). Nothing to do for a part that was published. */
 void pt_object_discard(struct pt_repo *repo, struct pt_part *part);
+/* A file of tensors as it is, a PT_BLOB_PLAIN whose payload is all of it; sealed by pt_object_writer_seal, with hashes. Same rules. -EFBIG beyond 4 TiB. */
+int pt_file_writer_create(struct pt_repo *repo, struct pt_object_writer **ret_w);
+/* CRC-32 of the payload so far; not of ordinary contents. */
+uint32_t pt_object_writer_crc(const struct pt_object_writer *w);
 /* Ordinary contents: any bytes, as a PT_BLOB_PLAIN. Same rules (the blob is pinned until pt_node_update or pt_node_create takes it, or discard). */
 int pt_plain_writer_create(struct pt_repo *repo, struct pt_object_writer **ret_w);
 int pt_plain_writer_seal(struct pt_object_writer *w, struct pt_blob_ref *ret_blob, uint64_t *ret_bytes);
@@ -219,24 +223,21 @@ struct pt_object_range {
 };
 /* Reads ranges of a pinned manifest's objects, verified as the repo's options say. -EIO with a sentence that names object, key and chunk. */
 int pt_object_read(struct pt_repo *repo, struct pt_manifest *m, const struct pt_object_range *ranges, size_t count);
-/* Reads every byte of one object through a window and checks chunk and object hashes. progress may be NULL. */
+/* Reads every byte of one object through a window and checks chunk and object hashes; of a window, the chunks that it lies in. progress may be NULL. */
 int pt_object_verify(struct pt_repo *repo, struct pt_manifest *m, uint32_t object, void (*progress)(void *ctx, uint64_t bytes), void *ctx);
 
-/* ---- containers (manifest/hold.c) ---- */
-/* Objects that a container about to be published refers to. Each has one reference, named by a garbage record until the container is published, and is pinned by
- * this process: so a writer that dies leaves garbage, and a collector waits for one that lives. */
-struct pt_hold;
-
-int pt_hold_create(struct pt_repo *repo, struct pt_hold **ret_hold);
-/* Takes over a sealed object; *part is emptied, also on failure. Durable in groups. */
-int pt_hold_add(struct pt_hold *hold, struct pt_part *part);
-/* Everything taken over is recorded, so that it can be read (its checksums are in the index). */
-int pt_hold_record(struct pt_hold *hold);
-/* The node, a file as read, becomes a container: node->blob (sealed, PT_BLOB_PLAIN, of blob_bytes) and node->size, and the objects held, in one batch; else as
- * pt_node_update. -EAGAIN: read the node again; the hold stays as it is. */
-int pt_hold_publish(struct pt_hold *hold, struct pt_node *node, uint64_t blob_bytes);
-/* Gives up what was not published. NULL is fine. */
-void pt_hold_free(struct pt_hold *hold);
+/* ---- containers (manifest/contain.c) ---- */
+#define PT_CONTAINER_PARTS 32           /* objects of one that is written; those of stores of before have more */
+struct pt_container_sealed {
+	struct pt_blob_ref blob;        /* sealed, PT_BLOB_PLAIN */
+	uint64_t blob_bytes;
+	uint64_t size;                  /* of the file that it is */
+	struct pt_part *parts;          /* sealed; what it refers to */
+	uint32_t part_count;
+};
+/* The node, a file as read, becomes this container, in one durable batch; else as pt_node_update. The parts are emptied then, else they stay the caller's. -EAGAIN: read
+ * the node again. After -EIO nobody can tell: repeated with the node read again, it succeeds if it was done. */
+int pt_container_publish(struct pt_repo *repo, const struct pt_container_sealed *sealed, struct pt_node *node);
 /* A sealed blob that no record took. rc: what the call said that should have taken it, or 0. After -EIO nobody can tell whether it did, so the blob is left to the
  * collector. */
 void pt_blob_discard(struct pt_repo *repo, const struct pt_blob_ref *blob, int rc);

@@ -129,6 +129,12 @@ static int read_planned(struct pt_view *v, uint8_t *out, uint64_t len, uint64_t 
 	return rc < 0 ? rc : 0;
 }
 
+/* How far into a chunk this byte of an object's payload is. */
+static uint64_t into_chunk(const struct pt_view *v, uint32_t object, uint64_t off)
+{
+	return (v->m->objects[object].lead + off) % PT_HASH_CHUNK;
+}
+
 /* The ranges of a planned view that lead up to end: one, and the cut is at its last chunk; two, and it is where the second object begins; more, and it is at a whole chunk of
  * the view's own bytes. */
 static uint64_t planned_cut(const struct pt_view *v, uint64_t off, uint64_t end)
@@ -141,7 +147,7 @@ static uint64_t planned_cut(const struct pt_view *v, uint64_t off, uint64_t end)
 	pt_plan_seek(v->plan, end, 1, &cursor);
 	if (pt_plan_next(&cursor, &at, 1) == 0)
 		return end;
-	into = at.src_off % PT_HASH_CHUNK;
+	into = into_chunk(v, at.source, at.src_off);
 	if (!into)
 		return end;
 	if (into >= end - off)
@@ -151,7 +157,7 @@ static uint64_t planned_cut(const struct pt_view *v, uint64_t off, uint64_t end)
 	if (count == 1 && r[0].source == at.source && r[0].src_off + into == at.src_off)
 		return end - into;
 	if (count == 2)
-		return r[1].src_off % PT_HASH_CHUNK ? end : r[1].dst_off;
+		return into_chunk(v, r[1].source, r[1].src_off) ? end : r[1].dst_off;
 	/* Short pieces: where all extents are round, so are the offsets of the chunks that they are in. */
 	into = end % PT_HASH_CHUNK;
 	return into < end - off ? end - into : end;
@@ -164,7 +170,7 @@ uint64_t pt_view_cut(struct pt_view *v, uint64_t off, uint64_t max)
 	if (end == v->info.bytes || v->strided)
 		return end;
 	if (v->info.exact)
-		cut = end - end % PT_HASH_CHUNK;
+		cut = end - pt_size_min(into_chunk(v, v->info.object, end), end - off);
 	else if (v->plan)
 		cut = planned_cut(v, off, end);
 	return cut > off ? cut : end;

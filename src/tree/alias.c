@@ -84,7 +84,6 @@ int pt_alias_view(struct pt_models *models, struct pt_repo *repo, uint64_t node,
 	struct pt_manifest *m;
 	struct pt_tp_rule rule;
 	struct pt_alias a;
-	bool strided;
 	int rc;
 
 	rc = pt_alias_find(models, repo, node, name, true, &a);
@@ -97,9 +96,9 @@ int pt_alias_view(struct pt_models *models, struct pt_repo *repo, uint64_t node,
 		dim_set(req.layout.axis, req.layout.axis_count, rule.dim);
 		dim_set(req.axis, req.axis_count, rule.dim);
 	}
-	rc = pt_container_manifest(c, a.tensor->tensor, &m, &strided);
+	rc = pt_container_manifest(c, a.tensor->tensor, &m, &t);
 	if (rc == 0) {
-		rc = pt_view_of_manifest(repo, m, strided ? &t : NULL, &req, ret_view);
+		rc = pt_view_of_manifest(repo, m, t.contiguous ? NULL : &t, &req, ret_view);
 		pt_manifest_unref(m);
 	}
 	pt_alias_done(&a);

@@ -87,6 +87,7 @@ static void object_expand(const struct pt_container_object *o, struct pt_object 
 	ret->bytes = o->bytes;
 	ret->hash = o->hash;
 	ret->crc32 = o->crc32;
+	ret->lead = ret->hashed = 0;
 	ret->part = (struct pt_partition){ .rank = 0, .size = 1, .dim = -1 };
 }
 
@@ -115,7 +116,24 @@ void pt_container_release(struct pt_container *c, uint32_t held)
 	}
 }
 
-int pt_container_manifest(const struct pt_container *c, uint32_t i, struct pt_manifest **ret_m, bool *ret_strided)
+/* The part of its object that the tensor lies in; what a damaged record says to be beyond it is found where the tensor is read. */
+static void object_window(const struct pt_container_tensor *tensor, struct pt_parse_tensor *t, struct pt_object *o)
+{
+	uint64_t bytes, end = o->bytes;
+
+	if (t->contiguous && pt_shape_bytes(&t->shape, t->dtype, &bytes) >= 0)
+		end = t->storage_off + bytes;
+	else if (!t->contiguous && !pt_gather_reach(t, &end))
+		end = o->bytes;
+	o->hashed = o->bytes;
+	o->lead = t->storage_off;
+	o->payload_off += o->lead;
+	o->bytes = pt_size_min(end, o->hashed) - o->lead;
+	o->crc32 = tensor->crc32;
+	t->storage_off = 0;
+}
+
+int pt_container_manifest(const struct pt_container *c, uint32_t i, struct pt_manifest **ret_m, struct pt_parse_tensor *ret_lies)
 {
 	struct pt_parse_tensor t;
 	struct pt_manifest *m;
@@ -142,15 +160,26 @@ int pt_container_manifest(const struct pt_container *c, uint32_t i, struct pt_ma
 	m->mode = 0644;
 	m->object_count = 1;
 	object_expand(&c->objects[t.storage], &m->objects[0]);
+	if (!c->tensors[i].whole)
+		object_window(&c->tensors[i], &t, &m->objects[0]);
 	pt_shape_box(&t.shape, &m->objects[0].box);
 	*ret_m = m;
-	*ret_strided = !c->tensors[i].whole;
+	*ret_lies = t;
 	return 0;
+}
+
+int pt_container_verify(const struct pt_container *c, uint32_t object, void (*progress)(void *ctx, uint64_t bytes), void *ctx)
+{
+	struct pt_object o = { .bytes = 0 };
+	struct pt_manifest m = { .node = c->node, .revision = 1, .objects = &o, .object_count = 1 };
+
+	object_expand(&c->objects[object], &o);
+	return pt_object_verify(c->repo, &m, 0, progress, ctx);
 }
 
 bool pt_container_single(const struct pt_container *c, struct pt_parse_tensor *ret_t, struct pt_object *ret_object)
 {
-	if (c->bundle || c->tensor_count != 1 || c->object_count != 1 || !c->tensors[0].whole)
+	if (c->bundle || c->verbatim || c->tensor_count != 1 || c->object_count != 1 || !c->tensors[0].whole)
 		return false;
 	memset(ret_object, 0, sizeof(*ret_object));
 	pt_container_tensor(c, 0, ret_t);

@@ -1,7 +1,8 @@
-/* tree/container.h - tensor files kept as their own bytes around references to objects (docs/SPEC-store.md "Containers").
+/* tree/container.h - tensor files kept as they are, or as their own bytes around references to objects (docs/SPEC-store.md "Containers").
  *
- * A container is a node whose blob holds every byte of the file that is no payload, verbatim, and says which ranges of which objects lie between them.
- * It also lists the file's tensors, each as a window of one object. A bundle is the other kind: a list of keys of its directory, which reads as one synthesised
+ * A container is a node whose blob says which ranges of which objects its file is made of, holds every byte of the file that is in none of them, and lists the file's
+ * tensors, each as a window of one object. What is written now is either verbatim, with one object that is the file from its first byte to its last, or it has one tensor
+ * that is all of its object, with the rest of the file around it; in stores of before files of any number of tensors have an object for each storage. A bundle is the other kind: a list of keys of its directory, which reads as one synthesised
  * file of their current revisions (what sharded state-dict writes leave behind). Its literals, if there are any, are the data.pkl whose shape that file has; the keys
  * are in the order of that pickle's tensors then. It has no keys before the first round of its ranks is complete. Loaded containers are immutable and shared by threads. */
 #ifndef PT_TREE_CONTAINER_H
@@ -30,11 +31,13 @@ struct pt_container_segment {           /* in file order */
 
 struct pt_container_tensor {
 	uint32_t name;                  /* offset in names */
-	uint32_t dims;                  /* index in numbers: ndim extents, then, unless contiguous, ndim strides */
+	uint32_t dims;                  /* index in numbers: ndim extents, then, unless contiguous, ndim strides, then, if summed, its CRC-32 */
 	uint32_t object;                /* bundles: PT_CONTAINER_LITERAL */
 	uint8_t dtype, ndim;
 	bool contiguous;
 	bool whole;                     /* row-major and all of its object: contiguous, off 0, same bytes */
+	bool summed;
+	uint32_t crc32;                 /* 0: not known */
 	uint64_t off;                   /* in the object's payload */
 };
 
@@ -58,6 +61,7 @@ struct pt_container {
 	enum pt_format format;
 	bool bundle;
 	bool bare;                      /* a bare tensor (not in a dict) without a name of its own */
+	bool verbatim;                  /* one plain blob is the file; literals, of a torch file, are a copy of what is before its first payload */
 	uint32_t object_count, segment_count, tensor_count;
 	struct pt_container_object *objects;
 	struct pt_container_segment *segments;
@@ -86,8 +90,11 @@ uint32_t pt_container_hold(struct pt_container *c);
 void pt_container_release(struct pt_container *c, uint32_t held);
 /* Tensor i; name and shape are valid as long as c. */
 void pt_container_tensor(const struct pt_container *c, uint32_t i, struct pt_parse_tensor *ret_t);
-/* Tensor i as a manifest of its own for pt_view_of_*; *ret_strided: it lies strided in its object, as pt_container_tensor tells. */
-int pt_container_manifest(const struct pt_container *c, uint32_t i, struct pt_manifest **ret_m, bool *ret_strided);
+/* Tensor i as a manifest of its own for pt_view_of_*; *ret_lies: as pt_container_tensor, but how it lies in the manifest's object, which begins and ends where the tensor
+ * does. */
+int pt_container_manifest(const struct pt_container *c, uint32_t i, struct pt_manifest **ret_m, struct pt_parse_tensor *ret_lies);
+/* Reads all of one object and checks its hashes, as pt_object_verify. Its blob is pinned. */
+int pt_container_verify(const struct pt_container *c, uint32_t object, void (*progress)(void *ctx, uint64_t bytes), void *ctx);
 
 /* Its only tensor, if that is all of the only object: what can be referred to in place of the file. */
 bool pt_container_single(const struct pt_container *c, struct pt_parse_tensor *ret_t, struct pt_object *ret_object);
@@ -97,7 +104,7 @@ struct pt_container_writer;
 
 /* dir_key: the key of the directory, for the objects' metadata. */
 int pt_container_writer_create(struct pt_repo *repo, const char *dir_key, struct pt_container_writer **ret_w);
-/* The file's bytes in order; NULL: zeros. Payload goes to objects as it comes. -EINVAL, -EFBIG, -EOPNOTSUPP: no file that can be a container (the sentence says
+/* The file's bytes in order; NULL: zeros. They are stored as they come, once the header has. -EINVAL, -EFBIG, -EOPNOTSUPP: no file that can be a container (the sentence says
  * why); other failures are the store's. Errors stay. */
 int pt_container_writer_feed(struct pt_container_writer *w, const void *data, uint64_t len);
 uint64_t pt_container_writer_fed(const struct pt_container_writer *w);
@@ -105,7 +112,7 @@ uint64_t pt_container_writer_fed(const struct pt_container_writer *w);
 bool pt_container_writer_complete(const struct pt_container_writer *w);
 /* Can what came so far be a tensor file? false once feeding has failed for what the bytes are. */
 bool pt_container_writer_hopeful(const struct pt_container_writer *w);
-/* The whole file has been fed: its blob is sealed and its objects are recorded. -EINVAL: incomplete. */
+/* The whole file has been fed: its blobs are sealed. -EINVAL: incomplete. */
 int pt_container_writer_seal(struct pt_container_writer *w);
 /* After seal: the node (a file, as read; its times and attributes as wanted) becomes the container. -EAGAIN: read the node again and repeat. */
 int pt_container_writer_publish(struct pt_container_writer *w, struct pt_node *node);
@@ -127,7 +134,7 @@ static inline bool pt_container_error_is_content(int rc)
 /* ---- the blob's bytes (container_code.c) ---- */
 struct pt_container_image {             /* what a writer gathers */
 	enum pt_format format;
-	bool bundle, bare;
+	bool bundle, bare, verbatim;
 	uint64_t size;
 	struct pt_buf objects, segments, tensors, names, numbers;       /* arrays of the structs above; names NUL-terminated */
 	struct pt_buf literals, rounds;

@@ -1,11 +1,11 @@
 /* tree/container_code.c - the bytes of a container's blob.
  *
- * "ptioCNT1", u32 flags (1 bundle, 2 bare), u32 format, u64 file bytes, u32 objects, u32 segments, u32 tensors, u32 bytes of names, u32 numbers,
+ * "ptioCNT1", u32 flags (1 bundle, 2 bare, 4 verbatim), u32 format, u64 file bytes, u32 objects, u32 segments, u32 tensors, u32 bytes of names, u32 numbers,
  * u32 bytes of rounds (bundles only),
  * u64 literal bytes; then
  *   objects:  id 16, payload offset u64, bytes u64, XXH3-128 16, crc32 u32
  *   segments: end u64, off u64, object u32 (0xffffffff: literal)
- *   tensors:  name u32, numbers u32, object u32, dtype u8, ndim u8, flags u8 (1 contiguous), 0, off u64
+ *   tensors:  name u32, numbers u32, object u32, dtype u8, ndim u8, flags u8 (1 contiguous, 2 summed), 0, off u64
  *   names, each ended by NUL; numbers u64 each; literals; rounds; XXH3-64 of everything before it.
  * A round: u64 round, u32 bytes of ranks, u32 names, u32 bytes of text; the ranks' bits; the text: scope, step, names, each ended by NUL.
  * All little-endian. Every index is checked here, so that readers need not. */
@@ -27,7 +27,9 @@
 #define TENSOR_BYTES 24
 #define FLAG_BUNDLE 1u
 #define FLAG_BARE 2u
+#define FLAG_VERBATIM 4u
 #define TENSOR_CONTIGUOUS 1u
+#define TENSOR_SUMMED 2u
 
 void pt_container_image_done(struct pt_container_image *im)
 {
@@ -53,7 +55,7 @@ int pt_container_encode(const struct pt_container_image *im, struct pt_buf *out)
 	if (oc >= UINT32_MAX || sc >= UINT32_MAX || tc >= UINT32_MAX || nc >= UINT32_MAX || im->names.len >= UINT32_MAX || im->rounds.len >= UINT32_MAX)
 		return pt_fail(EFBIG, "the file holds too many tensors: save it in several files");
 	pt_buf_append(out, MAGIC, 8);
-	pt_buf_append_le32(out, (im->bundle ? FLAG_BUNDLE : 0) | (im->bare ? FLAG_BARE : 0));
+	pt_buf_append_le32(out, (im->bundle ? FLAG_BUNDLE : 0) | (im->bare ? FLAG_BARE : 0) | (im->verbatim ? FLAG_VERBATIM : 0));
 	pt_buf_append_le32(out, (uint32_t)im->format);
 	pt_buf_append_le64(out, im->size);
 	pt_buf_append_le32(out, (uint32_t)oc);
@@ -81,7 +83,7 @@ int pt_container_encode(const struct pt_container_image *im, struct pt_buf *out)
 		pt_buf_append_le32(out, t[i].object);
 		pt_buf_append_u8(out, t[i].dtype);
 		pt_buf_append_u8(out, t[i].ndim);
-		pt_buf_append_u8(out, t[i].contiguous ? TENSOR_CONTIGUOUS : 0);
+		pt_buf_append_u8(out, (t[i].contiguous ? TENSOR_CONTIGUOUS : 0) | (t[i].summed ? TENSOR_SUMMED : 0));
 		pt_buf_append_u8(out, 0);
 		pt_buf_append_le64(out, t[i].off);
 	}
@@ -143,7 +145,7 @@ void pt_bundle_round_append(struct pt_buf *rounds, const struct pt_container_rou
 
 static int damaged(void)
 {
-	return pt_fail(EIO, "a container's record in the store is damaged: run ptio fsck; the tensors in it can be read one by one");
+	return pt_fail(EIO, "a tensor file's record in the store is damaged: restore this file");
 }
 
 struct counts {
@@ -179,10 +181,17 @@ static bool segments_sound(const struct pt_container *c, uint64_t literals)
 	return at == c->size;
 }
 
+/* The only object of a verbatim container is the file. */
+static bool verbatim_sound(const struct pt_container *c)
+{
+	return !c->verbatim || (!c->bundle && c->object_count == 1 && c->segment_count == 1 && !c->objects[0].payload_off && c->objects[0].bytes == c->size &&
+				!c->segments[0].object && !c->segments[0].off);
+}
+
 static bool tensor_sound(const struct pt_container *c, struct pt_container_tensor *t, uint32_t names, uint32_t numbers)
 {
 	struct pt_parse_tensor p;
-	uint64_t bytes;
+	uint64_t bytes, count, sum;
 
 	if (t->name >= names || t->ndim > PT_DIMS_MAX)
 		return false;
@@ -190,7 +199,11 @@ static bool tensor_sound(const struct pt_container *c, struct pt_container_tenso
 		return t->object == PT_CONTAINER_LITERAL && !t->ndim;
 	if (!pt_dtype_info(t->dtype) || t->object >= c->object_count)
 		return false;
-	if ((uint64_t)t->dims + (uint64_t)t->ndim * (t->contiguous ? 1 : 2) > numbers)
+	count = (uint64_t)t->ndim * (t->contiguous ? 1 : 2);
+	if (t->dims + count + t->summed > numbers)
+		return false;
+	sum = t->summed ? c->numbers[t->dims + count] : 0;
+	if (sum > UINT32_MAX)
 		return false;
 	pt_container_tensor(c, (uint32_t)(t - c->tensors), &p);
 	if (pt_shape_bytes(&p.shape, p.dtype, &bytes) < 0 || t->off > c->objects[t->object].bytes)
@@ -199,6 +212,7 @@ static bool tensor_sound(const struct pt_container *c, struct pt_container_tenso
 	if (t->contiguous && bytes > c->objects[t->object].bytes - t->off)
 		return false;
 	t->whole = t->contiguous && !t->off && bytes == c->objects[t->object].bytes;
+	t->crc32 = t->summed ? (uint32_t)sum : t->whole ? c->objects[t->object].crc32 : 0;
 	return true;
 }
 
@@ -263,10 +277,11 @@ int pt_container_decode(uint8_t *data, size_t len, struct pt_container **ret_c)
 	n.numbers = pt_reader_le32(&r);
 	n.rounds = pt_reader_le32(&r);
 	n.literals = pt_reader_le64(&r);
-	if (c->format >= PT_FORMAT_COUNT || flags & ~(FLAG_BUNDLE | FLAG_BARE) || !counts_fit(&n, len))
+	if (c->format >= PT_FORMAT_COUNT || flags & ~(FLAG_BUNDLE | FLAG_BARE | FLAG_VERBATIM) || !counts_fit(&n, len))
 		goto bad;
 	c->bundle = flags & FLAG_BUNDLE;
 	c->bare = flags & FLAG_BARE;
+	c->verbatim = flags & FLAG_VERBATIM;
 	c->objects = array_new(n.objects, sizeof(*c->objects));
 	c->segments = array_new(n.segments, sizeof(*c->segments));
 	c->tensors = array_new(n.tensors, sizeof(*c->tensors));
@@ -281,7 +296,7 @@ int pt_container_decode(uint8_t *data, size_t len, struct pt_container **ret_c)
 	for (i = 0; i < n.objects; i++) {
 		struct pt_container_object *o = &c->objects[i];
 
-		o->blob.kind = PT_BLOB_TENSOR;
+		o->blob.kind = c->verbatim ? PT_BLOB_PLAIN : PT_BLOB_TENSOR;
 		p = pt_reader_bytes(&r, 16);
 		if (p)
 			memcpy(o->blob.id.b, p, 16);
@@ -307,7 +322,9 @@ int pt_container_decode(uint8_t *data, size_t len, struct pt_container **ret_c)
 		t->object = pt_reader_le32(&r);
 		t->dtype = pt_reader_u8(&r);
 		t->ndim = pt_reader_u8(&r);
-		t->contiguous = pt_reader_u8(&r) & TENSOR_CONTIGUOUS;
+		flags = pt_reader_u8(&r);
+		t->contiguous = flags & TENSOR_CONTIGUOUS;
+		t->summed = flags & TENSOR_SUMMED;
 		pt_reader_u8(&r);
 		t->off = pt_reader_le64(&r);
 	}
@@ -318,7 +335,7 @@ int pt_container_decode(uint8_t *data, size_t len, struct pt_container **ret_c)
 		c->numbers[i] = pt_reader_le64(&r);
 	c->literals = n.literals ? pt_reader_bytes(&r, n.literals) : data;
 	c->literal_bytes = n.literals;
-	if (r.bad || !rounds_read(c, &r) || !segments_sound(c, n.literals))
+	if (r.bad || !rounds_read(c, &r) || !segments_sound(c, n.literals) || !verbatim_sound(c))
 		goto bad;
 	for (i = 0; i < n.tensors; i++)
 		if (!tensor_sound(c, &c->tensors[i], n.names, n.numbers))

@@ -1,65 +1,22 @@
-/* tree/container_write.c - a tensor file goes in, in order; its payload goes to objects as it comes, everything else into the container's image.
+/* tree/container_write.c - a tensor file goes in, in order, and is stored as it comes.
  *
- * The parser hands payload on as pointers into what it is fed, so what lies between them is literal. Bytes that it had to change or hold back (byte-swapped npy)
- * have no such place, and the file is no container. One object is open at a time, since files hold their storages one after the other; those that are complete are
- * sealed in the background. */
+ * Until its header is complete what has come is in memory. Then it is known what the file holds. One tensor that is all of its storage becomes an object, so that a
+ * revision can refer to it, and what is around it goes to the container's image. Every other file becomes one blob as it is, with checksums, and its tensors are windows of
+ * that (PT_BODY_VERBATIM). Either way the parser hands payload on as pointers into what it is fed, so that it is known where in the file it lies. Bytes that it had to change or hold
+ * back (byte-swapped npy) have no such place, and the file is no container. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <zlib.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/size.h"
-#include "tree/container.h"
-#include "tree/seal_queue.h"
+#include "tree/container_write.h"
 
 #define LITERALS_MAX (256 * PT_MIB)
 #define ZEROS (64 * PT_KIB)
-#define STEP PT_MIB
-#define NONE UINT32_MAX
-
-struct storage {
-	uint64_t bytes;
-	uint32_t whole;                 /* tensor that is all of it, row-major; NONE: kept as raw bytes */
-};
-
-/* FEEDING -> SEALED (blob and objects stored) -> PUBLISHED; FEEDING -> FAILED (content or store) -> REPLAYED. */
-enum state { FEEDING, SEALED, PUBLISHED, FAILED, REPLAYED };
-
-struct pt_container_writer {
-	enum state state;
-	int error;
-	char sentence[PT_FAIL_SENTENCE_MAX];
-	bool content;                   /* FAILED: for what the bytes are */
-	struct pt_repo *repo;
-	char *dir_key;
-	struct pt_parser *parser;
-	struct pt_hold *hold;
-	struct pt_container_image image;
-	struct pt_buf storages;         /* struct storage */
-	uint64_t fed;
-	const uint8_t *chunk;           /* being fed */
-	uint64_t chunk_used;            /* bytes of it that the image has */
-	uint64_t chunk_len;
-	struct pt_seal_queue sealing;
-	struct pt_object_writer *open;  /* object of storage open_storage, open_bytes in */
-	uint32_t open_storage;
-	uint64_t open_bytes;
-	struct pt_blob_ref blob;        /* SEALED */
-	uint64_t blob_bytes;
-	int publish_rc;                 /* of the last try */
-};
-
-static struct storage *storage_at(struct pt_container_writer *w, uint32_t i)
-{
-	return (struct storage *)(void *)w->storages.data + i;
-}
-
-static struct pt_container_object *object_at(struct pt_container_writer *w, uint32_t i)
-{
-	return (struct pt_container_object *)(void *)w->image.objects.data + i;
-}
 
 /* ---- the image ---- */
 
@@ -85,14 +42,24 @@ static int segment_add(struct pt_container_writer *w, uint64_t len, uint32_t obj
 	return b->failed ? pt_fail_nomem() : 0;
 }
 
-static int literal_add(struct pt_container_writer *w, const uint8_t *data, uint64_t len)
+/* Bytes of the file that are no payload; PT_BODY_VERBATIM: any. */
+static int take(struct pt_container_writer *w, const uint8_t *data, uint64_t len)
 {
 	uint64_t off = w->image.literals.len;
+	int rc;
 
 	if (!len)
 		return 0;
-	pt_buf_append(&w->image.literals, data, len);
-	return w->image.literals.failed ? pt_fail_nomem() : segment_add(w, len, PT_CONTAINER_LITERAL, off);
+	if (w->body != PT_BODY_VERBATIM || w->head)
+		pt_buf_append(&w->image.literals, data, len);
+	if (w->image.literals.failed)
+		return pt_fail_nomem();
+	if (w->body != PT_BODY_VERBATIM)
+		return segment_add(w, len, PT_CONTAINER_LITERAL, off);
+	rc = pt_object_writer_append(w->open, data, len);
+	if (!rc)
+		w->image.size += len;
+	return rc;
 }
 
 /* ---- the parser's sink ---- */
@@ -100,14 +67,12 @@ static int literal_add(struct pt_container_writer *w, const uint8_t *data, uint6
 static int on_storage(void *ctx, uint32_t storage, uint64_t bytes)
 {
 	struct pt_container_writer *w = ctx;
-	struct storage s = { .bytes = bytes, .whole = NONE };
-	struct pt_container_object o = { .bytes = 0 };
+	struct pt_container_storage s = { .bytes = bytes, .whole = PT_STORAGE_NO_TENSOR };
 
 	if (storage != w->storages.len / sizeof(s))
 		return pt_fail(EINVAL, "storages are announced out of order");
 	pt_buf_append(&w->storages, &s, sizeof(s));
-	pt_buf_append(&w->image.objects, &o, sizeof(o));
-	return w->storages.failed || w->image.objects.failed ? pt_fail_nomem() : 0;
+	return w->storages.failed ? pt_fail_nomem() : 0;
 }
 
 static int on_tensor(void *ctx, const struct pt_parse_tensor *t)
@@ -116,7 +81,8 @@ static int on_tensor(void *ctx, const struct pt_parse_tensor *t)
 	struct pt_container_image *im = &w->image;
 	struct pt_container_tensor c = { .dtype = (uint8_t)t->dtype, .ndim = (uint8_t)t->shape.ndim, .object = t->storage, .contiguous = t->contiguous,
 					 .off = t->storage_off };
-	struct storage *s;
+	const uint64_t sum = 0;         /* told when its bytes have come */
+	struct pt_container_storage *s;
 	uint64_t bytes;
 	int rc;
 
@@ -127,10 +93,11 @@ static int on_tensor(void *ctx, const struct pt_parse_tensor *t)
 	rc = pt_shape_bytes(&t->shape, t->dtype, &bytes);
 	if (rc < 0)
 		return rc;
-	s = storage_at(w, t->storage);
+	s = pt_writer_storage(w, t->storage);
 	if (t->contiguous && (t->storage_off > s->bytes || bytes > s->bytes - t->storage_off))
 		return pt_fail(EINVAL, "tensor \"%.200s\" reaches beyond its storage", t->name);
-	if (s->whole == NONE && t->contiguous && !t->storage_off && bytes == s->bytes)
+	c.summed = t->contiguous && !t->storage_off && bytes == s->bytes;
+	if (s->whole == PT_STORAGE_NO_TENSOR && c.summed)
 		s->whole = (uint32_t)(im->tensors.len / sizeof(c));
 	if (!t->name[0])
 		im->bare = true;
@@ -142,40 +109,26 @@ static int on_tensor(void *ctx, const struct pt_parse_tensor *t)
 	pt_buf_append(&im->numbers, t->shape.dim, t->shape.ndim * sizeof(uint64_t));
 	if (!t->contiguous)
 		pt_buf_append(&im->numbers, t->stride, t->shape.ndim * sizeof(uint64_t));
+	if (c.summed)
+		pt_buf_append(&im->numbers, &sum, sizeof(sum));
 	pt_buf_append(&im->tensors, &c, sizeof(c));
 	return im->names.failed || im->numbers.failed || im->tensors.failed ? pt_fail_nomem() : 0;
 }
 
-static int on_header_done(void *ctx)
+/* ---- what is stored ---- */
+
+int pt_writer_object_open(struct pt_container_writer *w)
 {
-	struct pt_container_writer *w = ctx;
-
-	return w->image.tensors.len ? 0 : pt_fail(EINVAL, "the file holds no tensor: it is kept as an ordinary file");
-}
-
-/* ---- objects ---- */
-
-static int object_open(struct pt_container_writer *w, uint32_t storage)
-{
-	const struct storage *s = storage_at(w, storage);
-	const struct pt_container_tensor *t;
-	struct pt_object_spec spec = { .dtype = PT_DTYPE_U8, .written = PT_WRITTEN_FULL, .part = { 0, 1, -1 } };
+	const struct pt_container_tensor *t = pt_writer_tensor(w, 0);
+	struct pt_object_spec spec = { .dtype = (enum pt_dtype)t->dtype, .written = PT_WRITTEN_FULL, .part = { 0, 1, -1 } };
 	struct pt_box box;
 	char *key;
 	int rc;
 
-	spec.local.ndim = 1;
-	spec.local.dim[0] = s->bytes;
-	if (s->whole != NONE) {
-		t = (const struct pt_container_tensor *)(const void *)w->image.tensors.data + s->whole;
-		spec.dtype = (enum pt_dtype)t->dtype;
-		spec.local.ndim = t->ndim;
-		if (t->ndim)
-			memcpy(spec.local.dim, (const uint64_t *)(const void *)w->image.numbers.data + t->dims, t->ndim * sizeof(uint64_t));
-		key = pt_asprintf("%s%s%.*s", w->dir_key, w->dir_key[0] ? "/" : "", PT_KEY_MAX, (const char *)w->image.names.data + t->name);
-	} else {
-		key = pt_asprintf("%s%s(storage %u)", w->dir_key, w->dir_key[0] ? "/" : "", (unsigned)storage);
-	}
+	spec.local.ndim = t->ndim;
+	if (t->ndim)
+		memcpy(spec.local.dim, (const uint64_t *)(const void *)w->image.numbers.data + t->dims, t->ndim * sizeof(uint64_t));
+	key = pt_asprintf("%s%s%.*s", w->dir_key, w->dir_key[0] ? "/" : "", PT_KEY_MAX, (const char *)w->image.names.data + t->name);
 	if (!key)
 		return pt_fail_nomem();
 	pt_shape_box(&spec.local, &box);
@@ -184,58 +137,96 @@ static int object_open(struct pt_container_writer *w, uint32_t storage)
 	spec.box = &box;
 	rc = pt_object_writer_create(w->repo, &spec, &w->open);
 	free(key);
-	if (!rc) {
-		w->open_storage = storage;
-		w->open_bytes = 0;
-	}
 	return rc;
 }
 
-static int object_sealed(void *ctx, uint32_t storage, struct pt_part *part)
+/* The file goes on as a blob; what has come is its beginning. Of a torch file all that is before the first payload is kept at hand: data.pkl, which files for ranks are made
+ * after. */
+static int verbatim_begin(struct pt_container_writer *w)
+{
+	int rc;
+
+	rc = pt_file_writer_create(w->repo, &w->open);
+	if (!rc)
+		rc = pt_object_writer_append(w->open, w->image.literals.data, w->image.literals.len);
+	if (rc < 0)
+		return rc;
+	w->body = PT_BODY_VERBATIM;
+	w->head = pt_parser_format(w->parser) == PT_FORMAT_PT;
+	if (!w->head)
+		pt_buf_done(&w->image.literals);
+	return 0;
+}
+
+static int on_header_done(void *ctx)
 {
 	struct pt_container_writer *w = ctx;
 
-	*object_at(w, storage) = (struct pt_container_object){ part->object.blob, part->object.payload_off, part->object.bytes, part->object.hash,
-							       part->object.crc32 };
-	return pt_hold_add(w->hold, part);
+	if (!w->image.tensors.len)
+		return pt_fail(EINVAL, "the file holds no tensor: it is kept as an ordinary file");
+	if (w->image.tensors.len > sizeof(struct pt_container_tensor) || pt_writer_storage_count(w) != 1 || pt_writer_storage(w, 0)->whole == PT_STORAGE_NO_TENSOR)
+		return verbatim_begin(w);
+	w->body = PT_BODY_OBJECT;
+	return 0;
 }
 
-static int object_close(struct pt_container_writer *w)
+/* The CRC-32 of the last len bytes of which that of all is `all`, and that of those before is `before`. */
+static uint32_t crc_of_last(uint32_t before, uint32_t all, uint64_t len)
 {
-	struct pt_object_writer *open = w->open;
+	return all ^ (uint32_t)crc32_combine(before, 0, (z_off_t)len);
+}
 
-	w->open = NULL;
-	return pt_seal_queue_add(&w->sealing, open, w->open_storage, object_sealed, w);
+static int payload_verbatim(struct pt_container_writer *w, struct pt_container_storage *s, const uint8_t *data, uint64_t len)
+{
+	int rc;
+
+	w->head = false;
+	if (!s->seen) {
+		s->at = w->image.size;
+		s->crc = pt_object_writer_crc(w->open);
+	}
+	if (w->image.size != s->at + s->seen)
+		return pt_fail(EINVAL, "a storage comes in pieces");
+	rc = take(w, data, len);
+	if (rc < 0)
+		return rc;
+	if (s->seen + len == s->bytes)
+		s->crc = crc_of_last(s->crc, pt_object_writer_crc(w->open), s->bytes);
+	return 0;
+}
+
+static int payload_object(struct pt_container_writer *w, const struct pt_container_storage *s, const uint8_t *data, uint64_t len)
+{
+	int rc = w->open ? 0 : pt_writer_object_open(w);
+
+	if (!rc)
+		rc = pt_object_writer_append(w->open, data, len);
+	return rc < 0 ? rc : segment_add(w, len, 0, s->seen);
 }
 
 static int on_data(void *ctx, uint32_t storage, uint64_t off, const void *data, uint64_t len)
 {
 	struct pt_container_writer *w = ctx;
+	struct pt_container_storage *s;
 	uint64_t at;
 	int rc;
 
 	if (!data || (const uint8_t *)data < w->chunk + w->chunk_used || (const uint8_t *)data + len > w->chunk + w->chunk_len)
 		return pt_fail(EOPNOTSUPP, "the tensor's bytes are not stored as they are in the file (another byte order): it is kept as an ordinary file");
 	at = (uint64_t)((const uint8_t *)data - w->chunk);
-	rc = literal_add(w, w->chunk + w->chunk_used, at - w->chunk_used);
+	rc = take(w, w->chunk + w->chunk_used, at - w->chunk_used);
 	if (rc < 0)
 		return rc;
 	w->chunk_used = at;
-	if (!w->open) {
-		rc = off ? pt_fail(EINVAL, "a storage comes in pieces") : object_open(w, storage);
-		if (rc < 0)
-			return rc;
-	}
-	if (storage != w->open_storage || off != w->open_bytes)
+	s = storage < pt_writer_storage_count(w) ? pt_writer_storage(w, storage) : NULL;
+	if (!s || off != s->seen || len > s->bytes - off)
 		return pt_fail(EINVAL, "payload bytes came out of order");
-	rc = pt_object_writer_append(w->open, data, len);
-	if (!rc)
-		rc = segment_add(w, len, storage, off);
+	rc = w->body == PT_BODY_VERBATIM ? payload_verbatim(w, s, data, len) : payload_object(w, s, data, len);
 	if (rc < 0)
 		return rc;
 	w->chunk_used += len;
-	w->open_bytes += len;
-	return w->open_bytes == storage_at(w, storage)->bytes ? object_close(w) : 0;
+	s->seen += len;
+	return 0;
 }
 
 /* ---- feeding ---- */
@@ -251,9 +242,7 @@ int pt_container_writer_create(struct pt_repo *repo, const char *dir_key, struct
 	w->repo = repo;
 	w->image.format = PT_FORMAT_COUNT;
 	w->dir_key = pt_strdup(dir_key);
-	rc = w->dir_key ? pt_hold_create(repo, &w->hold) : pt_fail_nomem();
-	if (!rc)
-		rc = pt_parser_create(PT_FORMAT_COUNT, &sink, NULL, &w->parser);
+	rc = w->dir_key ? pt_parser_create(PT_FORMAT_COUNT, &sink, NULL, &w->parser) : pt_fail_nomem();
 	if (rc < 0) {
 		pt_container_writer_free(w);
 		return rc;
@@ -262,16 +251,16 @@ int pt_container_writer_create(struct pt_repo *repo, const char *dir_key, struct
 	return 0;
 }
 
-static int fail_for_good(struct pt_container_writer *w, int rc, bool store)
+int pt_writer_fail(struct pt_container_writer *w, int rc, bool store)
 {
-	w->state = FAILED;
+	w->state = PT_WRITER_FAILED;
 	w->error = rc;
 	w->content = !store && pt_container_error_is_content(rc);
 	snprintf(w->sentence, sizeof(w->sentence), "%s", pt_fail_sentence());
 	return rc;
 }
 
-static int failed_before(const struct pt_container_writer *w)
+int pt_writer_failed(const struct pt_container_writer *w)
 {
 	return pt_fail(w->error ? -w->error : EINVAL, "%s", w->error ? w->sentence : "the file has been taken already");
 }
@@ -284,13 +273,13 @@ static int feed_chunk(struct pt_container_writer *w, const uint8_t *data, uint64
 	w->chunk_len = len;
 	w->chunk_used = 0;
 	rc = pt_parser_feed(w->parser, data, len);
-	/* Also after a refusal: the image is what has been fed. */
-	rest = rc < 0 && !pt_container_error_is_content(rc) ? 0 : literal_add(w, data + w->chunk_used, len - w->chunk_used);
+	/* Also after a refusal: what has been fed is to be had again. */
+	rest = rc < 0 && !pt_container_error_is_content(rc) ? 0 : take(w, data + w->chunk_used, len - w->chunk_used);
 	w->fed += len;
 	if (!rc && !rest && w->image.literals.len > LITERALS_MAX)
 		rest = pt_fail(EFBIG, "the file holds more than %llu MiB beside its tensors: it is kept as an ordinary file",
 			       (unsigned long long)(LITERALS_MAX / PT_MIB));
-	return rc < 0 ? rc : rest;
+	return rest < 0 ? rest : rc;
 }
 
 int pt_container_writer_feed(struct pt_container_writer *w, const void *data, uint64_t len)
@@ -299,15 +288,15 @@ int pt_container_writer_feed(struct pt_container_writer *w, const void *data, ui
 	uint64_t n;
 	int rc = 0;
 
-	if (w->state != FEEDING)
-		return failed_before(w);
+	if (w->state != PT_WRITER_FEEDING)
+		return pt_writer_failed(w);
 	if (data)
 		rc = len ? feed_chunk(w, data, len) : 0;
 	for (; !data && !rc && len; len -= n) {
 		n = pt_size_min(len, ZEROS);
 		rc = feed_chunk(w, zeros, n);
 	}
-	return rc < 0 ? fail_for_good(w, rc, false) : 0;
+	return rc < 0 ? pt_writer_fail(w, rc, false) : 0;
 }
 
 uint64_t pt_container_writer_fed(const struct pt_container_writer *w)
@@ -317,148 +306,10 @@ uint64_t pt_container_writer_fed(const struct pt_container_writer *w)
 
 bool pt_container_writer_complete(const struct pt_container_writer *w)
 {
-	return w->state == FEEDING && pt_parser_complete(w->parser);
+	return w->state == PT_WRITER_FEEDING && pt_parser_complete(w->parser);
 }
 
 bool pt_container_writer_hopeful(const struct pt_container_writer *w)
 {
-	return w->state == FEEDING;
-}
-
-/* ---- the end ---- */
-
-static int blob_store(struct pt_container_writer *w)
-{
-	struct pt_buf bytes = PT_BUF_INIT;
-	struct pt_object_writer *out;
-	int rc;
-
-	rc = pt_container_encode(&w->image, &bytes);
-	if (!rc)
-		rc = pt_plain_writer_create(w->repo, &out);
-	if (!rc) {
-		rc = pt_object_writer_append(out, bytes.data, bytes.len);
-		if (!rc)
-			rc = pt_plain_writer_seal(out, &w->blob, &w->blob_bytes);
-		else
-			pt_object_writer_abort(out);
-	}
-	pt_buf_done(&bytes);
-	return rc;
-}
-
-int pt_container_writer_seal(struct pt_container_writer *w)
-{
-	uint32_t i, n;
-	int rc = 0;
-
-	if (w->state == SEALED || w->state == PUBLISHED)
-		return 0;
-	if (w->state != FEEDING)
-		return failed_before(w);
-	rc = pt_parser_end(w->parser);
-	if (rc < 0)
-		return rc;
-	w->image.format = pt_parser_format(w->parser);
-	n = (uint32_t)(w->storages.len / sizeof(struct storage));
-	for (i = 0; !rc && i < n; i++) {
-		if (storage_at(w, i)->bytes)
-			continue;
-		rc = object_open(w, i);
-		if (!rc)
-			rc = object_close(w);
-	}
-	if (!rc)
-		rc = pt_seal_queue_drain(&w->sealing, object_sealed, w);
-	if (!rc)
-		rc = blob_store(w);
-	if (rc < 0)
-		return fail_for_good(w, rc, true);
-	w->state = SEALED;
-	return 0;
-}
-
-int pt_container_writer_publish(struct pt_container_writer *w, struct pt_node *node)
-{
-	int rc;
-
-	if (w->state != SEALED)
-		return failed_before(w);
-	node->blob = w->blob;
-	node->size = w->image.size;
-	rc = pt_hold_publish(w->hold, node, w->blob_bytes);
-	w->publish_rc = rc;
-	if (!rc)
-		w->state = PUBLISHED;
-	return rc;
-}
-
-/* An image of what came, without tensors: only to be read back. */
-static int image_read_back(struct pt_container_writer *w, pt_container_out_fn *fn, void *ctx)
-{
-	struct pt_buf bytes = PT_BUF_INIT;
-	struct pt_container *c = NULL;
-	uint64_t off;
-	int64_t n = 0;
-	void *buf;
-	int rc;
-
-	w->image.tensors.len = w->image.names.len = w->image.numbers.len = 0;
-	w->image.format = PT_FORMAT_BIN;
-	buf = pt_malloc(STEP);
-	rc = buf ? pt_container_encode(&w->image, &bytes) : pt_fail_nomem();
-	if (!rc)
-		rc = pt_container_decode(bytes.data, bytes.len, &c);
-	if (!rc && c->size != w->fed)
-		rc = pt_fail(EIO, "a file's first bytes cannot be read back");
-	if (!rc || c) {
-		bytes = (struct pt_buf)PT_BUF_INIT;
-		c->repo = w->repo;
-		for (off = 0; !rc && off < c->size; off += (uint64_t)n) {
-			n = pt_container_read(c, buf, STEP, off);
-			rc = n < 0 ? (int)n : n == 0 ? pt_fail(EIO, "a file's first bytes cannot be read back") : fn(ctx, buf, (uint64_t)n);
-		}
-	}
-	pt_container_unref(c);
-	pt_buf_done(&bytes);
-	free(buf);
-	return rc;
-}
-
-/* Objects held are recorded in groups; reading them needs their checksums in the index. */
-int pt_container_writer_replay(struct pt_container_writer *w, pt_container_out_fn *fn, void *ctx)
-{
-	int rc = 0;
-
-	if (w->state != FEEDING && !(w->state == FAILED && w->content) && w->state != SEALED)
-		return failed_before(w);
-	w->state = REPLAYED;
-	if (w->open) {
-		rc = pt_object_writer_append(w->open, NULL, storage_at(w, w->open_storage)->bytes - w->open_bytes);
-		if (!rc)
-			rc = object_close(w);
-	}
-	if (!rc)
-		rc = pt_seal_queue_drain(&w->sealing, object_sealed, w);
-	if (!rc)
-		rc = pt_hold_record(w->hold);
-	if (!rc)
-		rc = image_read_back(w, fn, ctx);
-	return rc;
-}
-
-void pt_container_writer_free(struct pt_container_writer *w)
-{
-	if (!w)
-		return;
-	pt_parser_free(w->parser);
-	pt_object_writer_abort(w->open);
-	pt_seal_queue_done(&w->sealing, w->repo);
-	if (w->state != PUBLISHED)
-		pt_blob_discard(w->repo, &w->blob, w->publish_rc);
-	pt_hold_free(w->hold);
-	pt_container_image_done(&w->image);
-	pt_buf_done(&w->storages);
-	free(w->dir_key);
-	free(w);
+	return w->state == PT_WRITER_FEEDING;
 }

@@ -4,7 +4,8 @@ libptio_core_la_SOURCES += \
 	src/tree/bundle.c src/tree/bundle.h \
 	src/tree/container.c src/tree/container.h \
 	src/tree/container_code.c \
-	src/tree/container_write.c \
+	src/tree/container_seal.c \
+	src/tree/container_write.c src/tree/container_write.h \
 	src/tree/list.c \
 	src/tree/many.c src/tree/many.h src/tree/many_int.h \
 	src/tree/many_header.c \

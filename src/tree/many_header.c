@@ -17,7 +17,6 @@ static void cut_shape(struct pt_shape *shape, const struct pt_many_cut *cut)
 
 static void describe(const struct pt_many_item *item, struct pt_serve_tensor *t, struct pt_buf *sign)
 {
-	const struct pt_container_object *o;
 	struct pt_parse_tensor p;
 
 	t->name = item->name;
@@ -25,9 +24,8 @@ static void describe(const struct pt_many_item *item, struct pt_serve_tensor *t,
 		pt_container_tensor(item->c, item->tensor, &p);
 		t->dtype = p.dtype;
 		t->global_shape = p.shape;
-		o = &item->c->objects[p.storage];
-		if (item->c->tensors[item->tensor].whole && item->cut.dim < 0)
-			t->crc32 = o->crc32;
+		if (item->cut.dim < 0)
+			t->crc32 = item->c->tensors[item->tensor].crc32;
 		pt_buf_append(sign, item->c->blob.id.b, sizeof(item->c->blob.id.b));
 		pt_buf_append_le32(sign, item->tensor);
 	} else {

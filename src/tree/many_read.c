@@ -19,17 +19,15 @@ void pt_many_kept_drop(struct pt_view *v)
 
 static int view_make(struct pt_many *many, const struct pt_many_item *item, struct pt_view **ret_view)
 {
-	struct pt_parse_tensor t;
+	struct pt_parse_tensor t = { .contiguous = true };
 	struct pt_manifest *m = NULL;
 	struct pt_box box;
-	bool strided = false;
 	int rc;
 
 	if (item->c) {
-		rc = pt_container_manifest(item->c, item->tensor, &m, &strided);
+		rc = pt_container_manifest(item->c, item->tensor, &m, &t);
 		if (rc < 0)
 			return rc;
-		pt_container_tensor(item->c, item->tensor, &t);
 	} else {
 		m = pt_manifest_ref(item->m);
 	}
@@ -38,7 +36,7 @@ static int view_make(struct pt_many *many, const struct pt_many_item *item, stru
 		box.off[item->cut.dim] = item->cut.off;
 		box.ext[item->cut.dim] = item->cut.ext;
 	}
-	rc = pt_view_of_box(many->repo, m, strided ? &t : NULL, &box, ret_view);
+	rc = pt_view_of_box(many->repo, m, t.contiguous ? NULL : &t, &box, ret_view);
 	pt_manifest_unref(m);
 	return rc;
 }
@@ -102,7 +100,7 @@ uint64_t pt_many_read_end(struct pt_many *many, uint64_t off, uint64_t max)
 		return end;
 	index = many->item_of ? many->item_of[seg->tensor] : (uint32_t)seg->tensor;
 	item = &many->items[index];
-	if (item->c && !item->c->tensors[item->tensor].whole)   /* read as a whole, whatever is asked for */
+	if (item->c && !item->c->tensors[item->tensor].contiguous)      /* read as a whole, whatever is asked for */
 		return end;
 	if (view_get(many, index, &v) < 0) {
 		pt_fail_clear();

@@ -196,6 +196,8 @@ static int pickle_of(const struct pt_container *c, const uint8_t **ret_data, siz
 {
 	const struct pt_container_segment *s = c->segments;
 
+	if (c->verbatim)
+		return pt_repickle_find(c->literals, (size_t)c->literal_bytes, ret_data, ret_len);
 	if (c->bundle) {
 		*ret_data = c->literals;
 		*ret_len = (size_t)c->literal_bytes;

@@ -26,6 +26,7 @@ EXTRA_DIST += \
 	tests/e2e/test_models_clients.py \
 	tests/e2e/test_models_files.py \
 	tests/e2e/test_models_odd.py \
+	tests/e2e/test_models_onefile.py \
 	tests/e2e/test_models_publish.py \
 	tests/e2e/test_models_ranks.py \
 	tests/e2e/test_models_renames.py \

@@ -195,8 +195,8 @@ def test_tensor_files_of_a_mount_are_read_and_verified(ptio, scratch, mnt):
     (mnt / "model").mkdir()
     shutil.copy(source, mnt / "model" / "m.safetensors")
     assert ptio("get", "model/m.safetensors").stdout == source.read_bytes()
-    assert b"2 objects" in ptio("verify").stdout
-    path = max((scratch / "store" / "objects").rglob("*.safetensors"), key=lambda p: p.stat().st_size)
+    assert b"1 objects" in ptio("verify").stdout
+    path = max((scratch / "store" / "objects").rglob("*.blob"), key=lambda p: p.stat().st_size)
     with open(path, "r+b") as f:
         f.seek(1 << 20)
         byte = f.read(1)

@@ -15,7 +15,6 @@ static void walk(struct pt_container *c)
 	struct pt_parse_tensor t;
 	struct pt_manifest *m;
 	uint8_t buf[512];
-	bool strided;
 	uint32_t i;
 
 	for (i = 0; i < c->segment_count; i++) {
@@ -30,7 +29,7 @@ static void walk(struct pt_container *c)
 	for (i = 0; i < c->tensor_count && i < 1000; i++) {
 		pt_container_tensor(c, i, &t);
 		sum += strlen(t.name) + t.shape.ndim;
-		if (c->bundle || pt_container_manifest(c, i, &m, &strided) < 0)
+		if (c->bundle || pt_container_manifest(c, i, &m, &t) < 0)
 			continue;
 		pt_manifest_unref(m);
 	}

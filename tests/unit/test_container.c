@@ -1,6 +1,9 @@
-/* Claims of containers: a tensor file reads back byte for byte from its own header and the objects of its tensors, no payload is stored twice, each tensor is
- * what the parser says it is, whatever it is a view of; and what is no tensor file can be read back as it came. */
+/* Claims of containers: a tensor file of several tensors is one blob, byte for byte, no payload is stored twice, each tensor is what the parser says it is, whatever it is a
+ * view of, and is checked by the chunks that it lies in; and what is no tensor file can be read back as it came. Those of before are in test_container_old.c. */
+#include <fcntl.h>
 #include <pthread.h>
+#include <sys/stat.h>
+#include <zlib.h>
 
 #include "manifest_help.h"
 #include "pt_support.h"
@@ -17,7 +20,7 @@ static struct pt_repo *repo;
 static void setup(void)
 {
 	help_dir_make(dir, sizeof(dir));
-	repo = help_open(dir, NULL, &(struct pt_repo_options){ .orphan_grace_ns = 1 });
+	repo = help_open(dir, NULL, &(struct pt_repo_options){ .verify = PT_VERIFY_TOUCH, .orphan_grace_ns = 1 });
 }
 
 static void teardown(void)
@@ -99,13 +102,12 @@ static void check_tensors(struct pt_container *c, const uint8_t *data, size_t le
 		struct pt_view *v;
 		uint64_t elems, unit, bytes, cut;
 		uint8_t *want, *have;
-		bool strided;
 
 		pt_container_tensor(c, i, &t);
 		ck_assert_str_eq(t.name, k.name[i]);
 		ck_assert_int_eq(t.dtype, k.t[i].dtype);
-		check_ok(pt_container_manifest(c, i, &m, &strided));
-		check_ok(pt_view_of_manifest(repo, m, strided ? &t : NULL, &req, &v));
+		check_ok(pt_container_manifest(c, i, &m, &t));
+		check_ok(pt_view_of_manifest(repo, m, t.contiguous ? NULL : &t, &req, &v));
 		pt_manifest_unref(m);
 		bytes = pt_view_info(v)->bytes;
 		unit = pt_dtype_info(t.dtype)->bits / 8;
@@ -181,9 +183,9 @@ START_TEST(each_payload_is_stored_once_and_goes_with_the_last_name)
 	struct pt_node node;
 
 	store("m.safetensors", data, len, 10000, &node);
-	ck_assert_uint_eq(help_blobs(repo), 101);
+	ck_assert_uint_eq(help_blobs(repo), 2);
 	check_ok(pt_gc_run(repo, &stats));
-	ck_assert_uint_eq(help_blobs(repo), 101);
+	ck_assert_uint_eq(help_blobs(repo), 2);
 	check_ok(pt_container_load(repo, &node, &c));
 	check_ok(pt_node_pin(repo, &node));
 	check_ok(pt_node_unlink(repo, PT_NODE_ROOT, "m.safetensors"));
@@ -194,32 +196,10 @@ START_TEST(each_payload_is_stored_once_and_goes_with_the_last_name)
 	pt_node_done(&node);
 	check_ok(pt_gc_run(repo, &stats));
 	ck_assert_uint_eq(help_blobs(repo), 0);
-	ck_assert_uint_eq(stats.objects_removed, 101);
+	ck_assert_uint_eq(stats.objects_removed, 2);
 	free(data);
 }
 END_TEST
-
-static int count_sealed(void *ctx, const struct pt_blob_ref *blob, uint64_t bytes, int64_t mtime_ns, bool staged, bool live)
-{
-	(void)blob, (void)bytes, (void)mtime_ns, (void)live;
-	*(unsigned *)ctx += !staged;
-	return 0;
-}
-
-/* Waits for what is sealed in the background: until then a listing may miss a blob that is on its way. */
-static void wait_sealed(unsigned want)
-{
-	unsigned count = 0;
-
-	for (int i = 0; i < 10000; i++) {
-		count = 0;
-		check_ok(pt_data_list(&pt_repo_store(repo)->data, count_sealed, &count));
-		if (count == want)
-			return;
-		usleep(1000);
-	}
-	ck_assert_uint_eq(count, want);
-}
 
 START_TEST(what_was_not_published_is_garbage)
 {
@@ -230,12 +210,255 @@ START_TEST(what_was_not_published_is_garbage)
 
 	check_ok(pt_container_writer_create(repo, "", &w));
 	check_ok(feed_all(w, data, len, 10000));
-	wait_sealed(70);
+	check_ok(pt_container_writer_seal(w));
 	check_ok(pt_gc_run(repo, &stats));
-	ck_assert_uint_eq(help_blobs(repo), 70);        /* pinned */
+	ck_assert_uint_eq(help_blobs(repo), 2);         /* pinned */
 	pt_container_writer_free(w);
-	check_ok(pt_gc_run(repo, &stats));
 	ck_assert_uint_eq(help_blobs(repo), 0);
+	check_ok(pt_gc_run(repo, &stats));
+	ck_assert_uint_eq(stats.objects_removed + stats.orphans_removed + stats.staged_removed + stats.kept_pinned, 0);
+	free(data);
+}
+END_TEST
+
+/* The only object of the container. */
+static const struct pt_container_object *only_object(const struct pt_container *c)
+{
+	ck_assert(c->verbatim);
+	ck_assert_uint_eq(c->object_count, 1);
+	ck_assert_int_eq(c->objects[0].blob.kind, PT_BLOB_PLAIN);
+	ck_assert_uint_eq(c->objects[0].payload_off, 0);
+	ck_assert_uint_eq(c->objects[0].bytes, c->size);
+	return &c->objects[0];
+}
+
+static int blob_open(const struct pt_blob_ref *ref, int flags)
+{
+	char hex[PT_ID_HEX_LEN + 1], path[4200];
+	int fd;
+
+	pt_id_hex(&ref->id, hex);
+	snprintf(path, sizeof(path), "%s/objects/%.2s/%s.blob", dir, hex, hex);
+	chmod(path, 0600);
+	fd = open(path, flags);
+	ck_assert_msg(fd >= 0, "%s: %s", path, strerror(errno));
+	return fd;
+}
+
+START_TEST(a_file_of_several_tensors_is_one_blob_as_it_is)
+{
+	static const char *const several[] = { "checkpoint.pt", "views.pt", "tied.pt", "dtypes_v3.pt", "slice.pt" };
+	const struct pt_container_object *o;
+	struct pt_container *c;
+	struct pt_hash128 hash;
+	struct pt_node node;
+	uint8_t *data, *back;
+	size_t len;
+	int fd;
+
+	data = data_load(several[_i], &len);
+	back = malloc(len + 1);
+	store("f.pt", data, len, 5000, &node);
+	ck_assert_uint_eq(help_blobs(repo), 2);
+	check_ok(pt_container_load(repo, &node, &c));
+	o = only_object(c);
+	hash = pt_hash128(data, len);
+	ck_assert_mem_eq(o->hash.b, hash.b, sizeof(hash.b));
+	ck_assert_uint_eq(o->crc32, crc32(0, data, (uInt)len));
+	fd = blob_open(&o->blob, O_RDONLY);
+	ck_assert_int_eq(pt_io_pread(fd, back, len + 1, 0), (int64_t)len);
+	ck_assert_mem_eq(back, data, len);
+	close(fd);
+	ck_assert_uint_lt(c->literal_bytes, len);
+	pt_container_unref(c);
+	pt_node_done(&node);
+	free(back);
+	free(data);
+}
+END_TEST
+
+START_TEST(a_file_of_one_whole_tensor_keeps_it_in_an_object)
+{
+	uint8_t *data = malloc(1u << 16);
+	size_t len = safetensors(data, 1, 800);
+	struct pt_parse_tensor t;
+	struct pt_object object;
+	struct pt_container *c;
+	struct pt_node node;
+
+	store("one.safetensors", data, len, 100, &node);
+	check_ok(pt_container_load(repo, &node, &c));
+	ck_assert(!c->verbatim);
+	ck_assert(pt_container_single(c, &t, &object));
+	ck_assert_int_eq(object.blob.kind, PT_BLOB_TENSOR);
+	ck_assert_uint_eq(object.payload_off % 4096, 0);
+	ck_assert_uint_eq(c->tensors[0].crc32, object.crc32);
+	pt_container_unref(c);
+	pt_node_done(&node);
+	free(data);
+}
+END_TEST
+
+#define BIG_TENSORS 40
+#define BIG_BYTES (200u << 10)          /* so that chunks' bounds are inside of tensors */
+
+struct big {
+	uint8_t *data;
+	size_t len, payload;            /* where the first tensor begins */
+	struct pt_node node;
+	struct pt_container *c;
+};
+
+static void big_store(struct big *b)
+{
+	b->data = malloc((BIG_TENSORS + 1) * BIG_BYTES);
+	b->len = safetensors(b->data, BIG_TENSORS, BIG_BYTES);
+	b->payload = b->len - BIG_TENSORS * BIG_BYTES;
+	ck_assert_uint_ne(b->payload % 4096, 0);
+	store("big.safetensors", b->data, b->len, 300000, &b->node);
+	check_ok(pt_container_load(repo, &b->node, &b->c));
+}
+
+static void big_done(struct big *b)
+{
+	pt_container_unref(b->c);
+	pt_node_done(&b->node);
+	free(b->data);
+}
+
+static int big_read(struct big *b, uint32_t i, uint8_t *buf, uint64_t *ret_moved)
+{
+	struct pt_request req = { .target = PT_TARGET_FULL };
+	struct pt_repo_counters before, after;
+	struct pt_parse_tensor t;
+	struct pt_manifest *m;
+	struct pt_view *v;
+	int rc;
+
+	check_ok(pt_container_manifest(b->c, i, &m, &t));
+	ck_assert(t.contiguous);
+	ck_assert_uint_eq(m->objects[0].bytes, BIG_BYTES);
+	ck_assert_uint_eq(m->objects[0].crc32, crc32(0, b->data + b->payload + (size_t)i * BIG_BYTES, BIG_BYTES));
+	check_ok(pt_view_of_manifest(repo, m, NULL, &req, &v));
+	pt_manifest_unref(m);
+	check_ok(pt_view_pin(v));
+	pt_repo_counters(repo, &before);
+	rc = pt_view_read(v, buf, BIG_BYTES, 0);
+	pt_repo_counters(repo, &after);
+	*ret_moved = after.read_bytes_moved - before.read_bytes_moved;
+	pt_view_unpin(v);
+	pt_view_unref(v);
+	return rc;
+}
+
+START_TEST(a_tensor_of_a_file_reads_the_chunks_that_it_lies_in_and_no_more)
+{
+	uint8_t *buf = malloc(BIG_BYTES);
+	uint64_t first, last, moved;
+	struct big b;
+
+	big_store(&b);
+	for (uint32_t i = 0; i < BIG_TENSORS; i++) {
+		first = (b.payload + (size_t)i * BIG_BYTES) / PT_HASH_CHUNK;
+		last = (b.payload + (size_t)(i + 1) * BIG_BYTES - 1) / PT_HASH_CHUNK;
+		check_ok(big_read(&b, i, buf, &moved));
+		ck_assert_mem_eq(buf, b.data + b.payload + (size_t)i * BIG_BYTES, BIG_BYTES);
+		ck_assert_uint_le(moved, (last - first + 1) * PT_HASH_CHUNK);
+	}
+	big_done(&b);
+	free(buf);
+}
+END_TEST
+
+START_TEST(damage_in_a_file_is_found_in_the_tensors_that_share_the_chunk_and_in_no_other)
+{
+	uint8_t *buf = malloc(BIG_BYTES), byte;
+	size_t at, first, last;
+	uint64_t moved;
+	struct big b;
+	int fd, bad = 0;
+
+	big_store(&b);
+	at = b.payload + 17 * BIG_BYTES + 5;
+	fd = blob_open(&only_object(b.c)->blob, O_RDWR);
+	byte = (uint8_t)(b.data[at] ^ 1);
+	ck_assert_int_eq(pwrite(fd, &byte, 1, (off_t)at), 1);
+	close(fd);
+	for (uint32_t i = 0; i < BIG_TENSORS; i++) {
+		first = (b.payload + (size_t)i * BIG_BYTES) / PT_HASH_CHUNK;
+		last = (b.payload + (size_t)(i + 1) * BIG_BYTES - 1) / PT_HASH_CHUNK;
+		if (at / PT_HASH_CHUNK < first || at / PT_HASH_CHUNK > last) {
+			check_ok(big_read(&b, i, buf, &moved));
+			ck_assert_mem_eq(buf, b.data + b.payload + (size_t)i * BIG_BYTES, BIG_BYTES);
+			continue;
+		}
+		check_err(big_read(&b, i, buf, &moved), EIO);
+		ck_assert_ptr_nonnull(strstr(pt_fail_sentence(), "big.safetensors"));
+		bad++;
+	}
+	ck_assert_int_gt(bad, 1);
+	check_err(pt_container_verify(b.c, 0, NULL, NULL), EIO);
+	big_done(&b);
+	free(buf);
+}
+END_TEST
+
+/* A strided tensor of a file with others: only what it reaches is verified and read. */
+START_TEST(a_strided_tensor_of_a_file_takes_no_more_than_it_reaches)
+{
+	struct pt_container_image im = { .format = PT_FORMAT_BIN, .size = 3u << 20, .verbatim = true };
+	struct pt_container_segment all = { .end = im.size };
+	struct pt_container_tensor t = { .dtype = PT_DTYPE_U8, .ndim = 2, .off = (2u << 20) - 7 };
+	const uint64_t numbers[] = { 3, 5, 1, 3 };      /* columns of what is stored as 5 rows of 3 */
+	struct pt_repo_counters before, after;
+	struct pt_request req = { .target = PT_TARGET_FULL };
+	struct pt_part part = { .mode = 0 };
+	struct pt_container_object o;
+	struct pt_object_writer *w;
+	struct pt_parse_tensor lies;
+	struct pt_container *c;
+	struct pt_node node;
+	struct pt_manifest *m;
+	struct pt_view *v;
+	struct pt_buf bytes = PT_BUF_INIT;
+	struct pt_container_sealed sealed = { .size = im.size, .parts = &part, .part_count = 1 };
+	uint8_t *data = malloc(im.size), have[15];
+
+	help_fill(data, 3, 0, im.size);
+	check_ok(pt_file_writer_create(repo, &w));
+	check_ok(pt_object_writer_append(w, data, im.size));
+	check_ok(pt_object_writer_seal(w, &part));
+	o = (struct pt_container_object){ part.object.blob, 0, im.size, part.object.hash, part.object.crc32 };
+	pt_buf_append(&im.objects, &o, sizeof(o));
+	pt_buf_append(&im.segments, &all, sizeof(all));
+	pt_buf_append(&im.tensors, &t, sizeof(t));
+	pt_buf_append(&im.names, "t", 2);
+	pt_buf_append(&im.numbers, numbers, sizeof(numbers));
+	check_ok(pt_container_encode(&im, &bytes));
+	pt_container_image_done(&im);
+	check_ok(pt_plain_writer_create(repo, &w));
+	check_ok(pt_object_writer_append(w, bytes.data, bytes.len));
+	check_ok(pt_plain_writer_seal(w, &sealed.blob, &sealed.blob_bytes));
+	file_node("f", &node);
+	check_ok(pt_container_publish(repo, &sealed, &node));
+	check_ok(pt_container_load(repo, &node, &c));
+	check_ok(pt_container_manifest(c, 0, &m, &lies));
+	ck_assert(!lies.contiguous);
+	ck_assert_uint_eq(m->objects[0].bytes, 15);
+	check_ok(pt_view_of_manifest(repo, m, &lies, &req, &v));
+	pt_manifest_unref(m);
+	pt_repo_counters(repo, &before);
+	check_ok(pt_view_pin(v));
+	check_ok(pt_view_read(v, have, 15, 0));
+	pt_repo_counters(repo, &after);
+	for (int i = 0; i < 15; i++)
+		ck_assert_uint_eq(have[i], data[t.off + (size_t)(i % 5) * 3 + (size_t)(i / 5)]);
+	ck_assert_uint_le(after.read_bytes_moved - before.read_bytes_moved, 2u << 20);
+	pt_view_unpin(v);
+	pt_view_unref(v);
+	pt_container_unref(c);
+	pt_node_done(&node);
+	pt_buf_done(&bytes);
 	free(data);
 }
 END_TEST
@@ -413,6 +636,11 @@ int main(void)
 	tcase_add_loop_test(t, a_torch_file_reads_back_byte_for_byte_and_each_tensor_is_itself, 0, sizeof(files) / sizeof(files[0]));
 	tcase_add_test(t, each_payload_is_stored_once_and_goes_with_the_last_name);
 	tcase_add_test(t, what_was_not_published_is_garbage);
+	tcase_add_loop_test(t, a_file_of_several_tensors_is_one_blob_as_it_is, 0, 5);
+	tcase_add_test(t, a_file_of_one_whole_tensor_keeps_it_in_an_object);
+	tcase_add_test(t, a_tensor_of_a_file_reads_the_chunks_that_it_lies_in_and_no_more);
+	tcase_add_test(t, damage_in_a_file_is_found_in_the_tensors_that_share_the_chunk_and_in_no_other);
+	tcase_add_test(t, a_strided_tensor_of_a_file_takes_no_more_than_it_reaches);
 	tcase_add_test(t, a_file_that_turns_out_to_be_none_is_read_back_as_it_came);
 	tcase_add_test(t, damage_of_the_record_is_refused);
 	tcase_add_test(t, a_bundle_that_cannot_have_its_name_says_why);

@@ -27,3 +27,10 @@ TESTS += tests/unit/test_rank_view
 tests_unit_test_rank_view_SOURCES = tests/unit/test_rank_view.c
 tests_unit_test_rank_view_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_rank_view_LDADD = $(UNIT_LIBS)
+
+check_PROGRAMS += tests/unit/test_container_old
+TESTS += tests/unit/test_container_old
+
+tests_unit_test_container_old_SOURCES = tests/unit/test_container_old.c
+tests_unit_test_container_old_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_container_old_LDADD = $(UNIT_LIBS)

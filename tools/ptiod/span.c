@@ -298,22 +298,28 @@ static int make_room_locked(struct server *s, uint64_t len, struct pt_arena_piec
 	return rc;
 }
 
-/* Every chunk of a native object against the checksums that its manifest keeps. One that was not committed yet has none: its upload was checked. */
+/* Where what the checksums are of begins: a native object's payload, all of a plain blob. */
+static uint64_t hashed_off(const struct pt_blob_ref *ref, const uint8_t *data, uint64_t bytes)
+{
+	uint64_t off;
+
+	if (ref->kind != PT_BLOB_TENSOR)
+		return 0;
+	off = bytes < 8 ? bytes : pt_get_le64(data);
+	return bytes < 8 || off > bytes - 8 ? bytes : off + 8;
+}
+
+/* Every chunk of a native object, or of a file of tensors, against the checksums that the index keeps. One that was not committed yet has none (its upload was checked), nor
+ * has an ordinary file. */
 static int verify(struct server *s, const struct pt_blob_ref *ref, const uint8_t *data, uint64_t bytes)
 {
+	uint64_t count_chunks, version, payload = hashed_off(ref, data, bytes), off;
 	struct pt_buf value = PT_BUF_INIT;
 	struct pt_rkey key;
 	const uint8_t *hashes;
-	uint64_t count_chunks, version, payload, off;
 	char hex[PT_ID_HEX_LEN + 1];
 	int rc;
 
-	if (ref->kind != PT_BLOB_TENSOR || bytes < 8)
-		return 0;
-	payload = pt_get_le64(data);
-	if (payload > bytes - 8)
-		return 0;
-	payload += 8;
 	pt_rkey_hashes(&key, &ref->id);
 	rc = pt_meta_get(&s->store->meta, key.b, key.len, &value, &version);
 	if (rc == 0 && version)
