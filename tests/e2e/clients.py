@@ -47,6 +47,11 @@ def to_numpy(a):
     return np.frombuffer(a.data, dtype=NUMPY.get(a.dtype) or "V%d" % itemsize(a.dtype)).reshape(a.shape)
 
 
+def run(*argv, cwd=None):
+    """What a program that must work prints."""
+    return subprocess.run([str(a) for a in argv], cwd=cwd, check=True, capture_output=True, text=True).stdout
+
+
 def random_array(dtype, shape, seed=0):
     """Every bit pattern, but 0 and 1 for bool."""
     count = int(np.prod(shape, dtype=np.int64))

@@ -1,8 +1,10 @@
-"""What tests do to a daemon and to what it sends: a relay that damages what passes or stops passing it on, and damage in a process's memory.
+"""What tests do to a daemon and to what it sends: a relay that damages what passes or stops passing it on, and damage on a disk and in a process's memory.
 
 The relay is a process of its own: clients in the tests' process hold Python's lock while they wait for the filesystem.
 """
 import contextlib
+import os
+import pathlib
 import socket
 import subprocess
 import sys
@@ -47,6 +49,21 @@ class Proxy:
 
     def release(self):
         self.ask("release")
+
+
+def objects_of(store):
+    """The files of a store's objects, the largest one last."""
+    return sorted((p for p in (pathlib.Path(store) / "objects").rglob("*") if p.is_file()), key=lambda p: p.stat().st_size)
+
+
+def flip_on_disk(path, at):
+    """Damages one bit of the byte at `at` of a file, as negative counted from its end."""
+    path.chmod(0o600)
+    with open(path, "r+b") as f:
+        f.seek(at, os.SEEK_END if at < 0 else os.SEEK_SET)
+        byte = f.read(1)
+        f.seek(-1, os.SEEK_CUR)
+        f.write(bytes([byte[0] ^ 4]))
 
 
 def flip_in_memory(pid, marker):

@@ -11,6 +11,7 @@ import pytest
 import safetensors.numpy
 
 from conftest import PTIO
+from harm import flip_on_disk, objects_of
 
 ROWS = 4096
 
@@ -245,14 +246,8 @@ def test_an_evicted_view_whose_name_the_kernel_knows_comes_back_into_memory(moun
 def test_damage_is_reported_whichever_way(way, scratch):
     a = array(20)
     path = save(way, "w", a)
-    objects = [p for p in (scratch / "store" / "objects").rglob("*") if p.is_file()]
-    assert len(objects) == 1
-    os.chmod(objects[0], 0o600)
-    with open(objects[0], "r+b") as f:
-        f.seek(objects[0].stat().st_size - 5)
-        byte = f.read(1)
-        f.seek(-1, 1)
-        f.write(bytes([byte[0] ^ 1]))
+    stored, = objects_of(scratch / "store")
+    flip_on_disk(stored, -5)
     for _ in range(3):
         with pytest.raises(OSError):
             with open(path, "rb", buffering=0) as f:

@@ -14,6 +14,7 @@ import safetensors.numpy
 import clients
 from clients import random_array
 from conftest import PTIO
+from harm import flip_on_disk, objects_of
 
 X = random_array("float32", (8, 6), 1)
 
@@ -166,12 +167,7 @@ def test_verify_names_the_damaged_object(ptio, scratch):
     put(ptio, scratch, X, "good/full")
     put(ptio, scratch, random_array("uint8", (3 << 20,), 2), "bad/full")
     assert b"0 damaged" in ptio("verify").stdout
-    path = max((scratch / "store" / "objects").rglob("*.safetensors"), key=lambda p: p.stat().st_size)
-    with open(path, "r+b") as f:
-        f.seek(1 << 20)
-        byte = f.read(1)
-        f.seek(1 << 20)
-        f.write(bytes([byte[0] ^ 1]))
+    flip_on_disk(objects_of(scratch / "store")[-1], 1 << 20)
     failed = ptio("verify", check=False)
     assert failed.returncode == 1 and b"1 damaged" in failed.stdout and b"bad" in failed.stderr and b"good" not in failed.stderr
 
@@ -196,12 +192,7 @@ def test_tensor_files_of_a_mount_are_read_and_verified(ptio, scratch, mnt):
     shutil.copy(source, mnt / "model" / "m.safetensors")
     assert ptio("get", "model/m.safetensors").stdout == source.read_bytes()
     assert b"1 objects" in ptio("verify").stdout
-    path = max((scratch / "store" / "objects").rglob("*.blob"), key=lambda p: p.stat().st_size)
-    with open(path, "r+b") as f:
-        f.seek(1 << 20)
-        byte = f.read(1)
-        f.seek(1 << 20)
-        f.write(bytes([byte[0] ^ 1]))
+    flip_on_disk(objects_of(scratch / "store")[-1], 1 << 20)
     failed = ptio("verify", check=False)
     assert failed.returncode == 1 and b"1 damaged" in failed.stdout and b"model" in failed.stderr
 

@@ -12,6 +12,7 @@ import torch
 import clients
 from clients import random_array
 from conftest import PTIO
+from harm import flip_on_disk, objects_of
 
 
 def test_kill_9_at_any_moment_leaves_the_old_or_the_new_revision(mounts, scratch):
@@ -59,12 +60,8 @@ def test_a_damaged_object_is_an_error_not_data(mounts, scratch):
     key = mount.key("w")
     clients.write_torch(x, key / "full", None)
     assert mount.stop() == 0
-    path, = (scratch / "store" / "objects").rglob("*.safetensors")
-    with open(path, "r+b") as f:
-        f.seek(-(1 << 20) - 5, 2)
-        byte = f.read(1)
-        f.seek(-1, 1)
-        f.write(bytes([byte[0] ^ 4]))
+    path, = objects_of(scratch / "store")
+    flip_on_disk(path, -(1 << 20) - 5)
     mount.start()
     with pytest.raises(OSError):
         (key / "full.bin").read_bytes()

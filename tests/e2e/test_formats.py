@@ -3,8 +3,6 @@ against ptio's parsers. No mount: tests/integ/format_tool is the format layer on
 """
 import io
 import itertools
-import os
-import pathlib
 import subprocess
 import zipfile
 
@@ -15,7 +13,10 @@ import safetensors.numpy
 import safetensors.torch
 import torch
 
-TOOL = pathlib.Path(os.environ.get("PTIO_BUILD", ".")).resolve() / "tests" / "integ" / "format_tool"
+import clients
+from conftest import BUILD
+
+TOOL = BUILD / "tests" / "integ" / "format_tool"
 DTYPES = ["bool", "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float16", "bfloat16", "float32", "float64", "complex64",
           "complex128", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu", "float4_e2m1fn_x2"]
 SHAPES = [(), (1,), (0,), (0, 3), (3, 0, 2), (5,), (2, 3), (1, 1, 1, 1), (4, 1, 7), (10, 20, 3), (2,) * 10, (200, 200)]
@@ -23,15 +24,11 @@ SHAPES = [(), (1,), (0,), (0, 3), (3, 0, 2), (5,), (2, 3), (1, 1, 1, 1), (4, 1, 
 
 def random_tensor(dtype, shape, seed=0):
     """Shape as torch counts it; every bit pattern but for bool."""
-    t = getattr(torch, dtype)
-    n = int(np.prod(shape, dtype=np.int64)) * t.itemsize
-    raw = np.random.default_rng(seed).integers(0, 2 if dtype == "bool" else 256, n, dtype=np.uint8)
-    flat = torch.frombuffer(bytearray(raw.tobytes()), dtype=torch.uint8) if n else torch.empty(0, dtype=torch.uint8)
-    return flat.view(t).reshape(shape)
+    return clients.to_torch(clients.random_array(dtype, shape, seed))
 
 
 def payload(t):
-    return t.contiguous().flatten().view(torch.uint8).numpy().tobytes() if t.numel() else b""
+    return clients.from_torch(t).data
 
 
 def ptio_shape(t):

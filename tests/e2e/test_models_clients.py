@@ -11,6 +11,8 @@ import pytest
 import safetensors.torch
 import torch
 
+from clients import run
+
 
 def require(name):
     """The module, or a skip that says what is missing."""
@@ -161,10 +163,6 @@ def test_h5py(mnt):
         f["a"][5000:] = -1
     with h5py.File(mnt / "x.h5", "r") as f:
         assert np.array_equal(f["a"][:5000], np.arange(5000.0)) and (f["a"][5000:] == -1).all() and f["g/b"].shape == (30, 30)
-
-
-def run(*argv, cwd=None):
-    return subprocess.run([str(a) for a in argv], cwd=cwd, check=True, capture_output=True, text=True).stdout
 
 
 def test_everyday_tools(mnt, sharded, scratch):

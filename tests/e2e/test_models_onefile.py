@@ -11,6 +11,7 @@ import safetensors.torch
 import torch
 
 from conftest import PTIO
+from harm import flip_on_disk
 
 MIB = 1 << 20
 
@@ -127,12 +128,7 @@ def test_damage_is_told_where_it_is_and_nowhere_else(mounts):
     mnt.stop()
     verify = [str(PTIO), "-s", str(mnt.store), "verify"]
     assert b"0 damaged" in subprocess.run(verify, check=True, capture_output=True).stdout
-    blob.chmod(0o600)
-    with open(blob, "r+b") as f:
-        f.seek(5 * 2 * MIB + 12345)
-        byte = f.read(1)
-        f.seek(-1, os.SEEK_CUR)
-        f.write(bytes([byte[0] ^ 4]))
+    flip_on_disk(blob, 5 * 2 * MIB + 12345)
     assert b"1 objects, " in subprocess.run(verify, capture_output=True).stdout
     assert b" 1 damaged" in subprocess.run(verify, capture_output=True).stdout
     mnt.start()

@@ -2,18 +2,15 @@
 import multiprocessing
 import os
 import shutil
-import subprocess
 import time
 
 import numpy as np
 import pytest
 import safetensors.numpy
 
+from clients import run
+
 MANY = 10_000
-
-
-def run(*argv, cwd=None):
-    return subprocess.run([str(a) for a in argv], cwd=cwd, check=True, capture_output=True, text=True).stdout
 
 
 def step_files(directory, step):

@@ -13,7 +13,7 @@ import clients
 from clients import random_array
 from conftest import PTIO
 from daemons import Daemon, free_port
-from harm import Proxy, flip_in_memory
+from harm import Proxy, flip_in_memory, flip_on_disk, objects_of
 
 TIMEOUT = 3                     # timeout= of the mounts
 IN_TIME = TIMEOUT + 5
@@ -126,12 +126,8 @@ def test_a_daemon_killed_during_a_page_fault_ends_only_who_faulted(mounts, daemo
 def test_a_byte_damaged_on_the_daemons_disk_is_an_error_never_data(mounts, daemon, scratch):
     here = mounts("here", daemon.uri, options(daemon))
     clients.write_torch(X, here.key("w") / "full", scratch)
-    path, = (scratch / "exported" / "objects").rglob("*.safetensors")
-    with open(path, "r+b") as f:
-        f.seek(-(1 << 20) - 5, 2)
-        byte = f.read(1)
-        f.seek(-1, 1)
-        f.write(bytes([byte[0] ^ 4]))
+    path, = objects_of(scratch / "exported")
+    flip_on_disk(path, -(1 << 20) - 5)
     there = mounts("there", daemon.uri, options(daemon))
     with pytest.raises(OSError) as e:
         (there / "w" / "full.bin").read_bytes()
@@ -242,7 +238,7 @@ def test_a_lease_that_ran_out_under_a_reader_is_an_error_or_the_old_bytes(mounts
     daemon = Daemon(scratch, scratch / "exported", "--lease", "1").start()
     mount = mounts("mnt", daemon.uri, options(daemon) + ",open_wait=0")      # nothing of it is in memory
     clients.write_torch(BIG, mount.key("w") / "full", scratch)
-    old, = (scratch / "exported" / "objects").rglob("*.safetensors")
+    old, = objects_of(scratch / "exported")
     cli = [str(PTIO), "-s", daemon.uri, "--secret-file", str(daemon.secret)]
     try:
         with open(mount / "w" / "full.bin", "rb", buffering=0) as f:
