@@ -519,20 +519,3 @@ const char *keys_listed(void)
 	OK(ptio_list(P, "", add_key, text));
 	return text;
 }
-
-int case_main(const char *name, void (*add)(TCase *tc))
-{
-	Suite *suite = suite_create(name);
-	TCase *tc = tcase_create(name);
-	SRunner *runner;
-	int failed;
-
-	tcase_set_timeout(tc, 60);
-	add(tc);
-	suite_add_tcase(suite, tc);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
-}

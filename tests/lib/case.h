@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/suite.h"
 #include "ptio/ptio.h"
 
 /* By loop index. Remote ones are stores of a ptiod, one a case; the environment PTIO_CASES=rdma runs the cases over RDMA instead of the others, which only
@@ -99,7 +100,5 @@ void expect_sha(const void *data, uint64_t len, const char *hex_prefix);
 const char *keys_listed(void);
 /* A buffer of `size` bytes that is registered until case_end. */
 uint8_t *registered(uint64_t size);
-
-int case_main(const char *name, void (*add)(TCase *tc));
 
 #endif

@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "lib/suite.h"
 #include "tensor/tensor.h"
 
 #define OK(expr) \
@@ -211,23 +212,6 @@ static inline void help_expect(struct pt_repo *repo, uint64_t node, const char *
 	free(all);
 	free(have);
 	pt_view_unref(v);
-}
-
-static inline int help_main(const char *name, void (*add)(TCase *tc))
-{
-	Suite *suite = suite_create(name);
-	TCase *tc = tcase_create(name);
-	SRunner *runner;
-	int failed;
-
-	tcase_set_timeout(tc, 60);
-	add(tc);
-	suite_add_tcase(suite, tc);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
 }
 
 #endif

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "format/parse.h"
 #include "format/serve.h"
+#include "lib/suite.h"
 
 static inline struct pt_shape shape_of(uint32_t ndim, ...)
 {

@@ -30,6 +30,6 @@ tests_unit_test_rdma_plan_SOURCES = tests/unit/test_rdma_plan.c $(net_support)
 tests_unit_test_rdma_plan_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_rdma_plan_LDADD = $(UNIT_LIBS)
 
-tests_unit_test_store_away_SOURCES = tests/unit/test_store_away.c $(net_support)
+tests_unit_test_store_away_SOURCES = tests/unit/test_store_away.c tests/unit/store_numbers.h $(net_support)
 tests_unit_test_store_away_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_store_away_LDADD = $(UNIT_LIBS)

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/size.h"
 #include "format/parse.h"
+#include "lib/suite.h"
 
 #define KEEP_MAX 512                    /* storages, tensors */
 

@@ -18,7 +18,7 @@ tests_unit_test_store_arena_SOURCES = tests/unit/test_store_arena.c $(store_supp
 tests_unit_test_store_arena_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_store_arena_LDADD = $(UNIT_LIBS)
 
-tests_unit_test_store_cache_SOURCES = tests/unit/test_store_cache.c $(store_support)
+tests_unit_test_store_cache_SOURCES = tests/unit/test_store_cache.c tests/unit/store_numbers.h $(store_support)
 tests_unit_test_store_cache_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_store_cache_LDADD = $(UNIT_LIBS)
 

@@ -163,28 +163,31 @@ void child_fail(const char *what, const char *file, int line)
 	_exit(1);
 }
 
-int run_suite(const char *name, TCase *const *tcases, size_t count)
-{
-	Suite *suite = suite_create(name);
-	SRunner *runner;
-	int failed;
-
-	for (size_t i = 0; i < count; i++) {
-		tcase_set_timeout(tcases[i], 120);
-		suite_add_tcase(suite, tcases[i]);
-	}
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
-}
-
 int meta_put(struct pt_meta *m, const char *key, const void *value, size_t len, uint64_t *ret_version)
 {
 	struct pt_meta_op op = { .kind = PT_META_PUT, .key = { key, strlen(key) }, .value = value, .value_len = len };
 
 	return pt_meta_commit(m, &op, 1, ret_version);
+}
+
+int meta_count_up(struct pt_meta *m)
+{
+	struct pt_meta_op ops[2] = {
+		{ .kind = PT_META_COMPARE, .key = { "counter", 7 } },
+		{ .kind = PT_META_PUT, .key = { "counter", 7 }, .value_len = 8 },
+	};
+	struct pt_buf b = PT_BUF_INIT;
+	uint8_t value[8];
+	int rc;
+
+	rc = pt_meta_get(m, "counter", 7, &b, &ops[0].version);
+	if (!rc) {
+		pt_put_le64(value, (b.len ? pt_get_le64(b.data) : 0) + 1);
+		ops[1].value = value;
+		rc = pt_meta_commit(m, ops, 2, NULL);
+	}
+	pt_buf_done(&b);
+	return rc;
 }
 
 static int count_one(void *ctx, const void *key, size_t key_len, const void *value, size_t value_len, uint64_t version)

@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include "base/error.h"
+#include "lib/suite.h"
 #include "store/data.h"
 #include "store/meta.h"
 
@@ -65,9 +66,9 @@ void child_kill(pid_t pid);
 	} while (0)
 void child_fail(const char *what, const char *file, int line) __attribute__((noreturn));
 
-int run_suite(const char *name, TCase *const *tcases, size_t count);
-
 int meta_put(struct pt_meta *m, const char *key, const void *value, size_t len, uint64_t *ret_version);
+/* One more in the record "counter", by compare and set. -EAGAIN: somebody else was first. */
+int meta_count_up(struct pt_meta *m);
 /* The number of records. */
 uint64_t meta_count(struct pt_meta *m);
 struct pt_blob_ref blob_new(enum pt_blob_kind kind);

@@ -4,7 +4,7 @@ check_LIBRARIES += tests/lib/libcase.a
 tests_lib_libcase_a_SOURCES = tests/lib/case.c tests/lib/case.h $(net_support)
 tests_lib_libcase_a_CPPFLAGS = $(UNIT_CPPFLAGS)
 CASE_LIBS = tests/lib/libcase.a $(UNIT_LIBS)
-EXTRA_DIST += tests/lib/tensor_help.h
+EXTRA_DIST += tests/lib/suite.h tests/lib/tensor_help.h
 
 check_PROGRAMS += tests/unit/test_conformance_full
 tests_unit_test_conformance_full_SOURCES = tests/unit/test_conformance_full.c

@@ -11,16 +11,30 @@
 #include "base/error.h"
 #include "cache/ahead.h"
 #include "cache_source.h"
+#include "lib/suite.h"
 
 static struct pt_workers *workers;
+static struct pt_buffers buffers;
 
-static void begin(uint32_t threads)
+static void begin(uint32_t threads, uint32_t buffers_max)
 {
 	ck_assert_int_eq(pt_workers_create(threads, &workers), 0);
+	ck_assert_int_eq(pt_buffers_init(&buffers, buffers_max), 0);
 }
 
+static struct pt_ahead *ahead_of(struct source *s, uint64_t size)
+{
+	struct pt_ahead *a;
+
+	ck_assert_int_eq(pt_ahead_create(workers, &buffers, size, 0, source_read, NULL, s, &a), 0);
+	return a;
+}
+
+/* Every buffer has come back. */
 static void end(void)
 {
+	ck_assert_uint_eq(buffers.free_count, buffers.made);
+	pt_buffers_done(&buffers);
 	pt_workers_free(workers);
 }
 
@@ -68,7 +82,6 @@ static void watch_remove(void *ctx, void *addr)
 START_TEST(buffers_are_told_of_as_long_as_they_are_there)
 {
 	struct watched w = { .added = 0 };
-	struct pt_buffers buffers;
 	uint8_t *b[2 * PT_BUFFERS_A_SLAB];
 	int count = 2 * PT_BUFFERS_A_SLAB;
 
@@ -98,11 +111,9 @@ START_TEST(a_sequential_reader_finds_its_bytes_fetched)
 	static const uint64_t steps[] = { MIB, 100000, 4096 };
 	struct source s = { .seed = 5 };
 	uint64_t size = 12 * MIB + 77, off, len, step = steps[_i], requests = 0, found = 0;
-	struct pt_buffers buffers;
 	struct pt_ahead *a;
 
-	begin(2);
-	ck_assert_int_eq(pt_buffers_init(&buffers, 16), 0);
+	begin(2, 16);
 	ck_assert_int_eq(pt_ahead_create(workers, &buffers, size, 1234, source_read, NULL, &s, &a), 0);
 	for (off = 0; off < size; off += len) {
 		len = size - off < step ? size - off : step;
@@ -112,7 +123,6 @@ START_TEST(a_sequential_reader_finds_its_bytes_fetched)
 	ck_assert_uint_eq(found, requests - 1);         /* all but the first */
 	ck_assert_int_le(atomic_load(&s.reads), 15);
 	pt_ahead_close(a);
-	pt_buffers_done(&buffers);
 	end();
 }
 END_TEST
@@ -128,11 +138,9 @@ START_TEST(windows_end_where_the_source_wants_them_to)
 {
 	struct source s = { .seed = 6 };
 	uint64_t size = 9 * MIB + 5, off, len, found = 0, requests = 0;
-	struct pt_buffers buffers;
 	struct pt_ahead *a;
 
-	begin(2);
-	ck_assert_int_eq(pt_buffers_init(&buffers, 16), 0);
+	begin(2, 16);
 	ck_assert_int_eq(pt_ahead_create(workers, &buffers, size, 0, cut_read, cut, &s, &a), 0);
 	for (off = 0; off < size; off += len) {
 		len = size - off < MIB ? size - off : MIB;
@@ -142,7 +150,6 @@ START_TEST(windows_end_where_the_source_wants_them_to)
 	ck_assert_uint_eq(found, requests - 1);
 	ck_assert_uint_eq(cut_read_bad, 0);
 	pt_ahead_close(a);
-	pt_buffers_done(&buffers);
 	end();
 }
 END_TEST
@@ -151,15 +158,13 @@ START_TEST(a_jumping_reader_reads_for_itself_and_leaves_no_buffer_taken)
 {
 	struct source s = { .seed = 5 };
 	struct pt_ahead_lease lease;
-	struct pt_buffers buffers;
 	struct pt_ahead *a;
 	unsigned seed = 1;
 	uint64_t off;
 	int i;
 
-	begin(2);
-	ck_assert_int_eq(pt_buffers_init(&buffers, 4), 0);
-	ck_assert_int_eq(pt_ahead_create(workers, &buffers, 64 * MIB, 0, source_read, NULL, &s, &a), 0);
+	begin(2, 4);
+	a = ahead_of(&s, 64 * MIB);
 	for (i = 0; i < 50; i++) {
 		off = (uint64_t)rand_r(&seed) % (60 * MIB);
 		read_ahead(a, off, 4096, 5);
@@ -172,8 +177,6 @@ START_TEST(a_jumping_reader_reads_for_itself_and_leaves_no_buffer_taken)
 	pt_ahead_close(a);
 	check_bytes(lease.iov[0].iov_base, 5, off, lease.iov[0].iov_len);
 	pt_ahead_put(&lease);
-	ck_assert_uint_eq(buffers.free_count, buffers.made);
-	pt_buffers_done(&buffers);
 	end();
 }
 END_TEST
@@ -204,12 +207,10 @@ START_TEST(threads_that_share_a_reader_never_wait_for_what_was_given_up)
 {
 	struct source s = { .seed = 5 };
 	struct sharer t[4];
-	struct pt_buffers buffers;
 	struct pt_ahead *a;
 	int i;
 
-	begin(2);
-	ck_assert_int_eq(pt_buffers_init(&buffers, 16), 0);
+	begin(2, 16);
 	ck_assert_int_eq(pt_ahead_create(workers, &buffers, 32 * MIB, 64, source_read, NULL, &s, &a), 0);
 	for (i = 0; i < 4; i++) {
 		t[i].a = a;
@@ -219,8 +220,6 @@ START_TEST(threads_that_share_a_reader_never_wait_for_what_was_given_up)
 	for (i = 0; i < 4; i++)
 		pthread_join(t[i].thread, NULL);
 	pt_ahead_close(a);
-	ck_assert_uint_eq(buffers.free_count, buffers.made);
-	pt_buffers_done(&buffers);
 	end();
 }
 END_TEST
@@ -228,17 +227,14 @@ END_TEST
 START_TEST(errors_ahead_are_left_to_the_reader)
 {
 	struct source s = { .fails = true };
-	struct pt_buffers buffers;
 	struct pt_ahead *a;
 	uint64_t off;
 
-	begin(2);
-	ck_assert_int_eq(pt_buffers_init(&buffers, 8), 0);
-	ck_assert_int_eq(pt_ahead_create(workers, &buffers, 8 * MIB, 0, source_read, NULL, &s, &a), 0);
+	begin(2, 8);
+	a = ahead_of(&s, 8 * MIB);
 	for (off = 0; off < 8 * MIB; off += MIB)
 		ck_assert_uint_eq(read_ahead(a, off, MIB, 5), 0);
 	pt_ahead_close(a);
-	pt_buffers_done(&buffers);
 	end();
 }
 END_TEST
@@ -269,22 +265,18 @@ static void keep_worker(struct keeper *k)
 START_TEST(a_reader_reads_itself_what_no_worker_has_begun)
 {
 	struct source s = { .seed = 7 };
-	struct pt_buffers buffers;
 	struct keeper k = { .go = false };
 	struct pt_ahead *a;
 	uint64_t off;
 
-	begin(1);
+	begin(1, 16);
 	keep_worker(&k);
-	ck_assert_int_eq(pt_buffers_init(&buffers, 16), 0);
-	ck_assert_int_eq(pt_ahead_create(workers, &buffers, 24 * MIB, 0, source_read, NULL, &s, &a), 0);
+	a = ahead_of(&s, 24 * MIB);
 	for (off = 0; off < 24 * MIB; off += MIB)
 		ck_assert_uint_eq(read_ahead(a, off, MIB, 7), off > 0);
 	ck_assert_int_eq(atomic_load(&s.reads), 23);
 	atomic_store(&k.go, true);
 	pt_ahead_close(a);
-	ck_assert_uint_eq(buffers.free_count, buffers.made);
-	pt_buffers_done(&buffers);
 	end();
 }
 END_TEST
@@ -292,15 +284,13 @@ END_TEST
 START_TEST(an_error_of_the_readers_own_read_leaves_nothing_behind)
 {
 	struct source s = { .seed = 7 };
-	struct pt_buffers buffers;
 	struct keeper k = { .go = false };
 	struct pt_ahead *a;
 	uint64_t off;
 
-	begin(1);
+	begin(1, 16);
 	keep_worker(&k);
-	ck_assert_int_eq(pt_buffers_init(&buffers, 16), 0);
-	ck_assert_int_eq(pt_ahead_create(workers, &buffers, 24 * MIB, 0, source_read, NULL, &s, &a), 0);
+	a = ahead_of(&s, 24 * MIB);
 	for (off = 0; off < 24 * MIB; off += MIB) {
 		atomic_store(&s.fails, off / MIB % 3 == 0);
 		ck_assert_uint_eq(read_ahead(a, off, MIB, 7), off / MIB % 3 != 0);
@@ -308,8 +298,6 @@ START_TEST(an_error_of_the_readers_own_read_leaves_nothing_behind)
 	}
 	atomic_store(&k.go, true);
 	pt_ahead_close(a);
-	ck_assert_uint_eq(buffers.free_count, buffers.made);
-	pt_buffers_done(&buffers);
 	end();
 }
 END_TEST
@@ -346,13 +334,11 @@ START_TEST(closing_waits_for_a_readers_own_read)
 	struct source s = { .seed = 7, .held = true };
 	struct keeper k = { .go = false };
 	struct late l = { .closed = false };
-	struct pt_buffers buffers;
 	pthread_t closer;
 
-	begin(1);
+	begin(1, 16);
 	keep_worker(&k);
-	ck_assert_int_eq(pt_buffers_init(&buffers, 16), 0);
-	ck_assert_int_eq(pt_ahead_create(workers, &buffers, 24 * MIB, 0, source_read, NULL, &s, &l.a), 0);
+	l.a = ahead_of(&s, 24 * MIB);
 	ck_assert_uint_eq(read_ahead(l.a, 0, MIB, 7), 0);
 	ck_assert_int_eq(pthread_create(&l.thread, NULL, read_second, &l), 0);
 	while (!atomic_load(&s.reads))
@@ -365,8 +351,6 @@ START_TEST(closing_waits_for_a_readers_own_read)
 	pthread_join(closer, NULL);
 	ck_assert_int_eq(atomic_load(&s.reads), 1);     /* none after the close */
 	atomic_store(&k.go, true);
-	ck_assert_uint_eq(buffers.free_count, buffers.made);
-	pt_buffers_done(&buffers);
 	end();
 }
 END_TEST
@@ -377,13 +361,11 @@ START_TEST(requests_that_overtake_each_other_are_one_run)
 	static const unsigned orders[][4] = { { 1, 0, 3, 2 }, { 3, 2, 1, 0 }, { 2, 0, 3, 1 } };
 	const unsigned *order = orders[_i];
 	struct source s = { .seed = 9 };
-	struct pt_buffers buffers;
 	struct pt_ahead *a;
 	uint64_t at, found = 0;
 	int i;
 
-	begin(2);
-	ck_assert_int_eq(pt_buffers_init(&buffers, 40), 0);
+	begin(2, 40);
 	ck_assert_int_eq(pt_ahead_create(workers, &buffers, 64 * MIB, 128, source_read, NULL, &s, &a), 0);
 	read_ahead(a, 0, MIB, 9);
 	read_ahead(a, MIB, MIB, 9);
@@ -393,8 +375,6 @@ START_TEST(requests_that_overtake_each_other_are_one_run)
 	ck_assert_uint_eq(found, 60);
 	ck_assert_int_le(atomic_load(&s.reads), 66);    /* each byte once */
 	pt_ahead_close(a);
-	ck_assert_uint_eq(buffers.free_count, buffers.made);
-	pt_buffers_done(&buffers);
 	end();
 }
 END_TEST
@@ -429,12 +409,10 @@ static int64_t busy_read(void *ctx, void *buf, uint64_t len, uint64_t off)
 START_TEST(as_many_workers_read_as_helps)
 {
 	struct busy b = { .source.seed = 3, .sleeps = _i, .reader = pthread_self() };
-	struct pt_buffers buffers;
 	struct pt_ahead *a;
 	uint64_t off;
 
-	begin(3);
-	ck_assert_int_eq(pt_buffers_init(&buffers, 40), 0);
+	begin(3, 40);
 	ck_assert_int_eq(pt_ahead_create(workers, &buffers, 64 * MIB, 0, busy_read, NULL, &b, &a), 0);
 	for (off = 0; off < 64 * MIB; off += MIB)
 		read_ahead(a, off, MIB, 3);
@@ -443,7 +421,6 @@ START_TEST(as_many_workers_read_as_helps)
 		ck_assert_int_eq(atomic_load(&b.most), 3);
 	else
 		ck_assert_int_le(atomic_load(&b.most), 2);
-	pt_buffers_done(&buffers);
 	end();
 }
 END_TEST
@@ -451,33 +428,27 @@ END_TEST
 START_TEST(every_failing_allocation_is_told)
 {
 	struct source s = { 0 };
-	struct pt_buffers buffers;
+	struct pt_buffers none;
 	struct pt_ahead *a;
 	int rc;
 
-	begin(1);
+	begin(1, 4);
 	pt_alloc_fail_after(1);
-	rc = pt_buffers_init(&buffers, 4);
+	rc = pt_buffers_init(&none, 4);
 	pt_alloc_fail_after(-1);
 	ck_assert_int_eq(rc, -ENOMEM);
-	ck_assert_int_eq(pt_buffers_init(&buffers, 4), 0);
 	pt_alloc_fail_after(0);
 	rc = pt_ahead_create(workers, &buffers, MIB, 0, source_read, NULL, &s, &a);
 	pt_alloc_fail_after(-1);
 	ck_assert_int_eq(rc, -ENOMEM);
-	pt_buffers_done(&buffers);
 	end();
 }
 END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("ahead");
 	TCase *tc = tcase_create("ahead");
-	SRunner *runner;
-	int failed;
 
-	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc, buffers_are_told_of_as_long_as_they_are_there);
 	tcase_add_loop_test(tc, a_sequential_reader_finds_its_bytes_fetched, 0, 3);
 	tcase_add_test(tc, windows_end_where_the_source_wants_them_to);
@@ -490,10 +461,5 @@ int main(void)
 	tcase_add_loop_test(tc, requests_that_overtake_each_other_are_one_run, 0, 3);
 	tcase_add_loop_test(tc, as_many_workers_read_as_helps, 0, 2);
 	tcase_add_test(tc, every_failing_allocation_is_told);
-	suite_add_tcase(suite, tc);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return run_suite("ahead", &tc, 1);
 }

@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/process.h"
 #include "base/size.h"
+#include "lib/suite.h"
 
 START_TEST(the_process_id_is_the_childs_own_after_fork)
 {
@@ -422,10 +423,7 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("base");
 	TCase *tcase = tcase_create("base");
-	SRunner *runner;
-	int failed;
 
 	tcase_add_test(tcase, the_process_id_is_the_childs_own_after_fork);
 	tcase_add_test(tcase, what_is_printed_into_a_buffer_is_all_there_whether_there_was_room_or_not);
@@ -444,10 +442,5 @@ int main(void)
 	tcase_add_test(tcase, identifiers_have_one_spelling);
 	tcase_add_test(tcase, reads_and_writes_are_whole);
 	tcase_add_test(tcase, a_log_line_is_one_line_and_keeps_errno);
-	suite_add_tcase(suite, tcase);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return run_suite("base", &tcase, 1);
 }

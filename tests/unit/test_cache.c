@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "cache/cache_int.h"
 #include "cache_source.h"
+#include "lib/suite.h"
 
 static bool cuts;               /* for start_fill */
 
@@ -473,12 +474,8 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("cache");
 	TCase *tc = tcase_create("cache");
-	SRunner *runner;
-	int failed;
 
-	tcase_set_timeout(tc, 60);
 	tcase_add_loop_test(tc, a_file_holds_the_bytes_of_its_source_and_has_exactly_its_size, 0, 4);
 	tcase_add_test(tc, a_part_that_is_there_is_served_while_the_rest_is_filled);
 	tcase_add_test(tc, the_least_recently_used_file_that_nobody_holds_makes_room);
@@ -493,10 +490,5 @@ int main(void)
 	tcase_add_test(tc, no_rate_at_all_is_tried_again_in_the_end);
 	tcase_add_test(tc, a_piece_that_comes_after_the_failure_takes_no_room_from_others);
 	tcase_add_test(tc, every_failing_allocation_is_told);
-	suite_add_tcase(suite, tc);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return run_suite("cache", &tc, 1);
 }

@@ -459,11 +459,9 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("commit");
 	TCase *c = tcase_create("commit");
 
 	tcase_add_checked_fixture(c, setup, teardown);
-	tcase_set_timeout(c, 60);
 	tcase_add_test(c, full_tensor_commits_at_once);
 	tcase_add_test(c, set_commits_with_its_last_part_in_any_order);
 	tcase_add_test(c, uneven_shards_get_offsets_by_prefix_sums);
@@ -480,6 +478,5 @@ int main(void)
 	tcase_add_test(c, commit_whose_answer_is_lost_never_names_missing_bytes);
 	tcase_add_test(c, file_whose_answer_is_lost_keeps_its_contents);
 	tcase_add_test(c, giving_an_upload_up_keeps_the_reason);
-	suite_add_tcase(s, c);
-	return help_main(s);
+	return run_suite("commit", &c, 1);
 }

@@ -304,5 +304,5 @@ static void add(TCase *tc)
 
 int main(void)
 {
-	return case_main("conformance: axes, scopes, writers, full", add);
+	return run_case("conformance: axes, scopes, writers, full", add);
 }

@@ -395,5 +395,5 @@ static void add(TCase *tc)
 
 int main(void)
 {
-	return case_main("conformance: batches, buffers, upserts", add);
+	return run_case("conformance: batches, buffers, upserts", add);
 }

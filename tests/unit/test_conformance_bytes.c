@@ -214,5 +214,5 @@ static void add(TCase *tc)
 
 int main(void)
 {
-	return case_main("conformance: ranges and bytes", add);
+	return run_case("conformance: ranges and bytes", add);
 }

@@ -284,5 +284,5 @@ static void add(TCase *tc)
 
 int main(void)
 {
-	return case_main("conformance: full and single tp", add);
+	return run_case("conformance: full and single tp", add);
 }

@@ -320,5 +320,5 @@ static void add(TCase *tc)
 
 int main(void)
 {
-	return case_main("conformance: staleness, concurrency, files, listing", add);
+	return run_case("conformance: staleness, concurrency, files, listing", add);
 }

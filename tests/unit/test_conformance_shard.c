@@ -255,5 +255,5 @@ static void add(TCase *tc)
 
 int main(void)
 {
-	return case_main("conformance: shards, uneven ones, invalid requests", add);
+	return run_case("conformance: shards, uneven ones, invalid requests", add);
 }

@@ -628,11 +628,9 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("container");
 	TCase *t = tcase_create("container");
 
 	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_set_timeout(t, 60);
 	tcase_add_loop_test(t, a_torch_file_reads_back_byte_for_byte_and_each_tensor_is_itself, 0, sizeof(files) / sizeof(files[0]));
 	tcase_add_test(t, each_payload_is_stored_once_and_goes_with_the_last_name);
 	tcase_add_test(t, what_was_not_published_is_garbage);
@@ -645,6 +643,5 @@ int main(void)
 	tcase_add_test(t, damage_of_the_record_is_refused);
 	tcase_add_test(t, a_bundle_that_cannot_have_its_name_says_why);
 	tcase_add_test(t, a_model_that_is_replaced_meanwhile_is_never_missing_from_its_directory);
-	suite_add_tcase(s, t);
-	return help_main(s);
+	return run_suite("container", &t, 1);
 }

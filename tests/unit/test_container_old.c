@@ -316,15 +316,12 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("containers of before, and cut off");
 	TCase *t = tcase_create("container");
 
 	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_set_timeout(t, 120);
 	tcase_add_test(t, a_container_of_many_objects_is_read_verified_and_collected);
 	tcase_add_test(t, a_publication_that_nobody_could_tell_of_is_done_when_it_is_repeated);
 	tcase_add_loop_test(t, a_writer_that_is_cut_off_leaves_the_old_file_or_the_new_one, 0, 4);
 	tcase_add_loop_test(t, each_allocation_of_a_file_that_is_written_may_fail, 0, 2);
-	suite_add_tcase(s, t);
-	return help_main(s);
+	return run_suite("containers of before, and cut off", &t, 1);
 }

@@ -279,22 +279,13 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("manifest: group");
 	TCase *tc = tcase_create("group");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(tc, setup, teardown);
-	tcase_set_timeout(tc, 300);
 	tcase_add_loop_test(tc, whole_tensors_wait_for_the_sets_beside_them, 0, 2);
 	tcase_add_test(tc, one_bad_name_leaves_nothing_visible);
 	tcase_add_loop_test(tc, a_failure_or_crash_at_the_commit_leaves_all_or_nothing, 0, (int)(sizeof(faults) / sizeof(faults[0])));
 	tcase_add_test(tc, ten_thousand_tensors_are_one_batch);
 	tcase_add_test(tc, each_allocation_may_fail);
-	suite_add_tcase(s, tc);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return run_suite("manifest: group", &tc, 1);
 }

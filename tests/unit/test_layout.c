@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/size.h"
 #include "layout/axis.h"
+#include "lib/suite.h"
 #include "unit/rng.h"
 
 static uint64_t seed;
@@ -418,13 +419,9 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("layout");
 	TCase *tcase = tcase_create("layout");
-	SRunner *runner;
-	int failed;
 
 	seed = rng_seed(7);
-	tcase_set_timeout(tcase, 60);
 	tcase_add_test(tcase, each_dtype_is_found_by_each_of_its_names);
 	tcase_add_test(tcase, safetensors_ranks_follow_save_file);
 	tcase_add_test(tcase, bytes_of_a_shape_are_checked);
@@ -439,10 +436,5 @@ int main(void)
 	tcase_add_test(tcase, shards_cover_the_dimension_once);
 	tcase_add_test(tcase, the_chunk_rule_cuts_as_torch_chunk);
 	tcase_add_test(tcase, a_shard_box_is_within_its_tensor_or_refused);
-	suite_add_tcase(suite, tcase);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return run_suite("layout", &tcase, 1);
 }

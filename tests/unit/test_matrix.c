@@ -177,5 +177,5 @@ static void add(TCase *tc)
 
 int main(void)
 {
-	return case_main("request matrix", add);
+	return run_case("request matrix", add);
 }

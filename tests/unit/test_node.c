@@ -698,11 +698,9 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("node");
 	TCase *c = tcase_create("node"), *big = tcase_create("many");
 
 	tcase_add_checked_fixture(c, setup, teardown);
-	tcase_set_timeout(c, 60);
 	tcase_add_test(c, create_look_up_and_remove);
 	tcase_add_test(c, a_key_is_looked_up_with_two_questions_to_the_index);
 	tcase_add_test(c, a_file_that_is_replaced_meanwhile_is_always_there);
@@ -719,11 +717,8 @@ int main(void)
 	tcase_add_test(c, processes_create_in_one_directory_and_lose_nothing);
 	tcase_add_test(c, racing_renames_make_no_circle);
 	tcase_add_checked_fixture(big, setup_memory, teardown);
-	tcase_set_timeout(big, 60);
 	tcase_add_test(big, list_is_in_order_and_resumes);
 	tcase_add_test(big, walk_sees_everything_once_and_may_change_it);
 	tcase_add_test(big, walk_of_very_many_nodes);
-	suite_add_tcase(s, c);
-	suite_add_tcase(s, big);
-	return help_main(s);
+	return run_suite("node", (TCase *[]){ c, big }, 2);
 }

@@ -366,10 +366,7 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("obj");
 	TCase *tc = tcase_create("obj");
-	SRunner *runner;
-	int failed;
 
 	tcase_add_test(tc, a82_golden_objects);
 	tcase_add_test(tc, golden_manifests);
@@ -378,10 +375,5 @@ int main(void)
 	tcase_add_test(tc, two_axes_of_one_kind_are_no_source);
 	tcase_add_loop_test(tc, mooncake_objects_are_served_byte_for_byte_and_parsed, 0, (int)(sizeof(objects) / sizeof(objects[0])));
 	tcase_add_test(tc, mooncake_manifests_are_decoded_and_refused_by_ingest);
-	suite_add_tcase(suite, tc);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
+	return run_suite("obj", &tc, 1);
 }

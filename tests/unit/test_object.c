@@ -719,11 +719,9 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("object");
 	TCase *c = tcase_create("object");
 
 	tcase_add_checked_fixture(c, setup, teardown);
-	tcase_set_timeout(c, 60);
 	tcase_add_test(c, object_is_a_safetensors_file_with_its_story);
 	tcase_add_test(c, hashes_and_crc_do_not_depend_on_how_bytes_came);
 	tcase_add_test(c, incomplete_object_is_refused);
@@ -742,6 +740,5 @@ int main(void)
 	tcase_add_test(c, an_upload_is_given_up_while_windows_go_out);
 	tcase_add_loop_test(c, a_forked_process_waits_for_no_thread_of_its_parent, 0, 2);
 	tcase_add_test(c, allocation_failures_leave_nothing);
-	suite_add_tcase(s, c);
-	return help_main(s);
+	return run_suite("object", &c, 1);
 }

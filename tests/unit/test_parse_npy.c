@@ -305,12 +305,8 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("parse_npy");
 	TCase *tc = tcase_create("parse_npy");
-	SRunner *runner;
-	int failed;
 
-	tcase_set_timeout(tc, 120);
 	tcase_add_test(tc, every_type_is_recognised);
 	tcase_add_test(tc, types_that_ptio_has_not_are_refused_by_name);
 	tcase_add_test(tc, dict_literals_of_other_writers_are_read);
@@ -321,10 +317,5 @@ int main(void)
 	tcase_add_test(tc, truncated_longer_and_changed_files_are_refused);
 	tcase_add_test(tc, what_ptio_serves_comes_back);
 	tcase_add_test(tc, allocation_failure_is_held_as_such);
-	suite_add_tcase(suite, tc);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
+	return run_suite("parse_npy", &tc, 1);
 }

@@ -216,12 +216,8 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("parse_obj");
 	TCase *tc = tcase_create("parse_obj");
-	SRunner *runner;
-	int failed;
 
-	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc, object_comes_in_pieces);
 	tcase_add_test(tc, empty_object_is_complete_with_its_header);
 	tcase_add_test(tc, plain_bytes_need_dtype_and_shape_and_exactly_their_size);
@@ -230,10 +226,5 @@ int main(void)
 	tcase_add_test(tc, other_files_are_refused_by_name);
 	tcase_add_test(tc, an_error_of_the_sink_is_held_with_its_sentence);
 	tcase_add_test(tc, zeros_alone_are_no_format);
-	suite_add_tcase(suite, tc);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
+	return run_suite("parse_obj", &tc, 1);
 }

@@ -580,12 +580,8 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("parse_pt");
 	TCase *c = tcase_create("pt");
-	SRunner *r = srunner_create(s);
-	int failed;
 
-	tcase_set_timeout(c, 120);
 	tcase_add_loop_test(c, every_file_of_torch_and_others_reads_as_written, 0, 4);
 	tcase_add_loop_test(c, every_refused_file_is_refused_with_its_reason, 0, 4);
 	tcase_add_loop_test(c, every_truncation_is_incomplete, 0, 6);
@@ -596,9 +592,5 @@ int main(void)
 	tcase_add_loop_test(c, sizes_and_offsets_beyond_4_gib_are_read_as_torch_writes_them, 0, 2);
 	tcase_add_loop_test(c, what_ptio_serves_is_read_back, 0, 2);
 	tcase_add_test(c, gather_equals_the_definition);
-	suite_add_tcase(s, c);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return run_suite("parse_pt", &c, 1);
 }

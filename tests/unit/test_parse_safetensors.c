@@ -297,12 +297,8 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("parse_safetensors");
 	TCase *tc = tcase_create("parse_safetensors");
-	SRunner *runner;
-	int failed;
 
-	tcase_set_timeout(tc, 120);
 	tcase_add_test(tc, tensors_come_in_file_order_with_their_bytes);
 	tcase_add_test(tc, what_the_usual_reader_takes_is_taken);
 	tcase_add_test(tc, malformed_headers_are_refused);
@@ -315,10 +311,5 @@ int main(void)
 	tcase_add_test(tc, a_stored_object_is_a_file_like_any_other);
 	tcase_add_test(tc, allocation_failure_is_held_as_such);
 	tcase_add_test(tc, many_tensors_are_parsed);
-	suite_add_tcase(suite, tc);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
+	return run_suite("parse_safetensors", &tc, 1);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "lib/suite.h"
 #include "path/path.h"
 #include "unit/rng.h"
 
@@ -440,13 +441,9 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("path");
 	TCase *tcase = tcase_create("path");
-	SRunner *runner;
-	int failed;
 
 	seed = rng_seed(42);
-	tcase_set_timeout(tcase, 60);
 	tcase_add_test(tcase, each_component_has_one_name);
 	tcase_add_test(tcase, any_other_spelling_is_refused);
 	tcase_add_test(tcase, names_end_at_255_bytes_once_encoded);
@@ -460,10 +457,5 @@ int main(void)
 	tcase_add_test(tcase, axis_order_in_a_path_does_not_matter);
 	tcase_add_test(tcase, parts_that_do_not_fit_are_refused);
 	tcase_add_test(tcase, the_longest_path_is_written_and_read_back);
-	suite_add_tcase(suite, tcase);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return run_suite("path", &tcase, 1);
 }

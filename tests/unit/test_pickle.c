@@ -238,12 +238,8 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("pickle");
 	TCase *c = tcase_create("pickle");
-	SRunner *r = srunner_create(s);
-	int failed;
 
-	tcase_set_timeout(c, 120);
 	tcase_add_test(c, the_end_is_found_in_any_pieces_and_not_passed);
 	tcase_add_test(c, storages_are_found_by_key_also_after_trimming);
 	tcase_add_test(c, a_pickle_over_64_mib_is_refused_as_soon_as_it_says_so);
@@ -252,9 +248,5 @@ int main(void)
 	tcase_add_loop_test(c, expanded_tensors_are_capped, 0, (int)(sizeof(expands) / sizeof(expands[0])));
 	tcase_add_test(c, one_tensor_under_many_names_is_announced_under_each);
 	tcase_add_test(c, running_out_of_memory_anywhere_is_an_error);
-	suite_add_tcase(s, c);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return run_suite("pickle", &c, 1);
 }

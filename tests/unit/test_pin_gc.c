@@ -378,11 +378,9 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("pin_gc");
 	TCase *c = tcase_create("pin_gc");
 
 	tcase_add_checked_fixture(c, setup, teardown);
-	tcase_set_timeout(c, 120);
 	tcase_add_test(c, pinned_reader_keeps_its_bytes_across_upsert_and_collection);
 	tcase_add_test(c, pins_die_with_their_process);
 	tcase_add_test(c, what_dead_writers_leave_is_swept_and_what_live_ones_hold_is_not);
@@ -395,6 +393,5 @@ int main(void)
 	tcase_add_test(c, crash_after_any_index_change);
 	tcase_add_test(c, crash_before_any_data_operation);
 	tcase_add_test(c, crash_after_any_data_operation);
-	suite_add_tcase(s, c);
-	return help_main(s);
+	return run_suite("pin_gc", &c, 1);
 }

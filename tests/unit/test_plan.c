@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/size.h"
+#include "lib/suite.h"
 #include "plan/plan.h"
 #include "unit/tiling.h"
 
@@ -375,13 +376,9 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("plan");
 	TCase *tcase = tcase_create("plan");
-	SRunner *runner;
-	int failed;
 
 	seed = rng_seed(20240607);
-	tcase_set_timeout(tcase, 120);
 	tcase_add_loop_test(tcase, every_range_is_what_the_reference_says, 0, 10);
 	tcase_add_test(tcase, a_pinwheel_is_planned_though_no_plane_separates_it);
 	tcase_add_test(tcase, whole_rows_merge_into_one_range);
@@ -391,10 +388,5 @@ int main(void)
 	tcase_add_test(tcase, nonsense_is_refused);
 	tcase_add_test(tcase, thousands_of_sources_stay_shallow);
 	tcase_add_test(tcase, each_failed_allocation_is_reported_and_nothing_leaks);
-	suite_add_tcase(suite, tcase);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return run_suite("plan", &tcase, 1);
 }

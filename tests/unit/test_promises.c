@@ -31,6 +31,26 @@ static void check_one_step(const struct ptio_tensor *t)
 		}
 }
 
+/* Reads the tensor once. False: an error, which has been told. *ret_step stays as it is while there is nothing to read. */
+static bool read_step(const struct ptio_read_target *target, float *ret_step)
+{
+	struct ptio_tensor t;
+	int rc = ptio_get(P, "w", target, &t);
+
+	if (rc == -ENOENT || rc == -ENODATA)
+		return true;
+	if (rc) {
+		fprintf(stderr, "read: %d %s\n", rc, ptio_last_error());
+		atomic_fetch_add(&bad, 1);
+		return false;
+	}
+	check_one_step(&t);
+	*ret_step = *(float *)t.data;
+	ptio_tensor_done(&t);
+	atomic_fetch_add(&reads_done, 1);
+	return true;
+}
+
 struct target_of {
 	struct ptio_axis axis;
 	struct ptio_parallelism parallelism;
@@ -41,7 +61,7 @@ static void *read_loop(void *arg)
 {
 	struct target_of shard = { .target = { .mode = PTIO_FULL } };
 	intptr_t who = (intptr_t)arg;
-	float last = -1;
+	float last = -1, step = -1;
 
 	if (who % 2) {
 		shard.axis = ptio_axis_tp(1, 3, (int32_t)(who / 2 % 2));
@@ -49,24 +69,11 @@ static void *read_loop(void *arg)
 		shard.target.mode = PTIO_SHARD;
 		shard.target.parallelism = &shard.parallelism;
 	}
-	while (!atomic_load(&stop)) {
-		struct ptio_tensor t;
-		int rc = ptio_get(P, "w", &shard.target, &t);
-
-		if (rc == -ENOENT || rc == -ENODATA)
-			continue;
-		if (rc) {
-			fprintf(stderr, "read: %d %s\n", rc, ptio_last_error());
-			atomic_fetch_add(&bad, 1);
-			return NULL;
-		}
-		check_one_step(&t);
+	while (!atomic_load(&stop) && read_step(&shard.target, &step)) {
 		/* Steps are published in order here, so they are seen in order (promise 1). */
-		if (*(float *)t.data < last)
+		if (step < last)
 			atomic_fetch_add(&bad, 1);
-		last = *(float *)t.data;
-		ptio_tensor_done(&t);
-		atomic_fetch_add(&reads_done, 1);
+		last = step;
 	}
 	return NULL;
 }
@@ -155,23 +162,12 @@ static void *write_freely(void *arg)
 
 static void *read_any_order(void *arg)
 {
-	(void)arg;
-	while (!atomic_load(&stop)) {
-		struct ptio_read_target full = { .mode = PTIO_FULL };
-		struct ptio_tensor t;
-		int rc = ptio_get(P, "w", &full, &t);
+	const struct ptio_read_target full = { .mode = PTIO_FULL };
+	float step;
 
-		if (rc == -ENOENT || rc == -ENODATA)
-			continue;
-		if (rc) {
-			fprintf(stderr, "read: %d %s\n", rc, ptio_last_error());
-			atomic_fetch_add(&bad, 1);
-			return NULL;
-		}
-		check_one_step(&t);
-		ptio_tensor_done(&t);
-		atomic_fetch_add(&reads_done, 1);
-	}
+	(void)arg;
+	while (!atomic_load(&stop) && read_step(&full, &step))
+		;
 	return NULL;
 }
 
@@ -243,5 +239,5 @@ static void add(TCase *tc)
 
 int main(void)
 {
-	return case_main("promises", add);
+	return run_case("promises", add);
 }

@@ -170,20 +170,11 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("tree: rank views");
 	TCase *t = tcase_create("allocations");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_set_timeout(t, 300);
 	tcase_add_test(t, each_allocation_of_a_view_may_fail);
 	tcase_add_test(t, each_allocation_of_a_state_dict_that_is_written_may_fail);
 	tcase_add_test(t, a_file_made_after_a_bundle_that_was_replaced_is_stale);
-	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return run_suite("tree: rank views", &t, 1);
 }

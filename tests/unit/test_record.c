@@ -339,15 +339,12 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("record");
 	TCase *c = tcase_create("record");
 
-	tcase_set_timeout(c, 60);
 	tcase_add_loop_test(c, records_come_back_as_they_were, 0, SAMPLES);
 	tcase_add_loop_test(c, cut_lengthened_and_changed_bytes_are_refused_or_sound, 0, SAMPLES);
 	tcase_add_loop_test(c, memory_may_run_out_anywhere, 0, SAMPLES);
 	tcase_add_test(c, counts_are_bounded_by_the_bytes_at_hand);
 	tcase_add_test(c, covers_are_checked);
-	suite_add_tcase(s, c);
-	return help_main(s);
+	return run_suite("record", &c, 1);
 }

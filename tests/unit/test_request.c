@@ -153,5 +153,5 @@ static void add(TCase *tc)
 
 int main(void)
 {
-	return help_main("request", add);
+	return run_case("request", add);
 }

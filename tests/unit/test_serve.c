@@ -402,12 +402,8 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("serve");
 	TCase *tc = tcase_create("serve");
-	SRunner *runner;
-	int failed;
 
-	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc, golden_1_pt_float32);
 	tcase_add_test(tc, golden_2_pt_float8);
 	tcase_add_test(tc, golden_3_pt_bfloat16_scalar);
@@ -427,10 +423,5 @@ int main(void)
 	tcase_add_test(tc, object_header_is_safetensors_with_a_page_aligned_payload);
 	tcase_add_test(tc, sniffing_goes_by_content);
 	tcase_add_test(tc, names_of_formats_are_found_again);
-	suite_add_tcase(suite, tc);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
+	return run_suite("serve", &tc, 1);
 }

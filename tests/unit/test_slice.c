@@ -180,5 +180,5 @@ static void add(TCase *tc)
 
 int main(void)
 {
-	return help_main("slice", add);
+	return run_case("slice", add);
 }

@@ -10,8 +10,7 @@
 #include "store/remote.h"
 #include "store/store.h"
 #include "unit/daemon.h"
-#include "unit/rng.h"
-#include "unit/store_support.h"
+#include "unit/store_numbers.h"
 
 /* Two clients of one daemon. */
 static struct daemon d;
@@ -58,53 +57,13 @@ static uint64_t calls(void)
 	return s.calls;
 }
 
-static uint64_t number_of(struct pt_store *s, const char *key)
-{
-	struct pt_buf b = PT_BUF_INIT;
-	uint64_t version, number = 0;
-
-	MUST_WORK(pt_meta_get(&s->meta, key, strlen(key), &b, &version));
-	if (version) {
-		MUST(b.len == 8);
-		number = pt_get_le64(b.data);
-	}
-	pt_buf_done(&b);
-	return number;
-}
-
-static void number_put(struct pt_store *s, const char *key, uint64_t number)
-{
-	uint8_t b[8];
-
-	pt_put_le64(b, number);
-	MUST_WORK(meta_put(&s->meta, key, b, sizeof(b), NULL));
-}
-
-static int add_up(void *ctx, const void *key, size_t key_len, const void *value, size_t value_len, uint64_t version)
-{
-	uint64_t *sum = ctx;
-
-	(void)key, (void)version;
-	MUST(value_len == 8);
-	*sum = *sum * 31 + pt_get_le64(value) + key_len;
-	return 0;
-}
-
-static uint64_t sum_of(struct pt_store *s, const char *prefix)
-{
-	uint64_t sum = 7;
-
-	MUST_WORK(pt_meta_scan_prefix(&s->meta, prefix, strlen(prefix), 0, add_up, &sum));
-	return sum;
-}
-
 /* In a moment of its own. */
 static uint64_t now(const char *key)
 {
 	uint64_t n;
 
 	pt_meta_moment_begin(&mine->meta);
-	n = number_of(mine, key);
+	n = number_of(&mine->meta, key);
 	pt_meta_moment_end(&mine->meta);
 	return n;
 }
@@ -114,27 +73,27 @@ START_TEST(a_moment_in_which_nothing_has_changed_is_one_round_trip)
 	uint64_t before, sum;
 
 	open_both();
-	number_put(mine, "a", 1);
-	number_put(mine, "ab", 2);
-	MUST(number_of(mine, "a") == 1 && number_of(mine, "absent") == 0);
-	sum = sum_of(mine, "a");
+	number_put(&mine->meta, "a", 1);
+	number_put(&mine->meta, "ab", 2);
+	MUST(number_of(&mine->meta, "a") == 1 && number_of(&mine->meta, "absent") == 0);
+	sum = sum_of(&mine->meta, "a");
 	before = calls();
 	for (int i = 0; i < 100; i++) {
 		pt_meta_moment_begin(&mine->meta);
-		MUST(number_of(mine, "a") == 1);
+		MUST(number_of(&mine->meta, "a") == 1);
 		pt_meta_moment_begin(&mine->meta);
-		MUST(number_of(mine, "absent") == 0);
+		MUST(number_of(&mine->meta, "absent") == 0);
 		pt_meta_moment_end(&mine->meta);
-		MUST(sum_of(mine, "a") == sum);
+		MUST(sum_of(&mine->meta, "a") == sum);
 		pt_meta_moment_end(&mine->meta);
 	}
 	ck_assert_uint_eq(calls(), before + 100);
 	/* Without one each is asked, and the mark as well. */
-	MUST(number_of(mine, "a") == 1 && number_of(mine, "a") == 1 && sum_of(mine, "a") == sum);
+	MUST(number_of(&mine->meta, "a") == 1 && number_of(&mine->meta, "a") == 1 && sum_of(&mine->meta, "a") == sum);
 	ck_assert_uint_eq(calls(), before + 103);
 	/* What is not in memory costs what it did. */
 	pt_meta_moment_begin(&mine->meta);
-	MUST(number_of(mine, "another") == 0 && number_of(mine, "a") == 1);
+	MUST(number_of(&mine->meta, "another") == 0 && number_of(&mine->meta, "a") == 1);
 	pt_meta_moment_end(&mine->meta);
 	ck_assert_uint_eq(calls(), before + 104);
 	close_both();
@@ -148,16 +107,16 @@ START_TEST(a_commit_elsewhere_shows_in_the_next_moment)
 		uint64_t sum;
 
 		pt_meta_moment_begin(&mine->meta);
-		MUST(number_of(mine, "k") == n - 1);
-		sum = sum_of(mine, "k");
+		MUST(number_of(&mine->meta, "k") == n - 1);
+		sum = sum_of(&mine->meta, "k");
 		pt_meta_moment_end(&mine->meta);
-		number_put(other, "k", n);
+		number_put(&other->meta, "k", n);
 		pt_meta_moment_begin(&mine->meta);
-		MUST(sum_of(mine, "k") != sum);
-		MUST(number_of(mine, "k") == n);
+		MUST(sum_of(&mine->meta, "k") != sum);
+		MUST(number_of(&mine->meta, "k") == n);
 		pt_meta_moment_end(&mine->meta);
 	}
-	MUST_WORK(pt_meta_commit(&other->meta, &(struct pt_meta_op){ .kind = PT_META_DELETE, .key = { "k", 1 } }, 1, NULL));
+	number_delete(&other->meta, "k");
 	MUST(now("k") == 0);
 	close_both();
 }
@@ -168,12 +127,12 @@ START_TEST(marks_are_equal_as_long_as_nothing_is_committed)
 	struct pt_meta_mark first, second;
 
 	open_both();
-	number_put(other, "k", 1);
+	number_put(&other->meta, "k", 1);
 	MUST(pt_meta_mark(&mine->meta, &first) && pt_meta_mark(&mine->meta, &second));
 	MUST(memcmp(&first, &second, sizeof(first)) == 0);
 	MUST(pt_meta_mark(&other->meta, &second));
 	MUST(memcmp(&first, &second, sizeof(first)) == 0);
-	number_put(other, "k", 1);
+	number_put(&other->meta, "k", 1);
 	MUST(pt_meta_mark(&mine->meta, &second));
 	MUST(memcmp(&first, &second, sizeof(first)) != 0);
 	close_both();
@@ -185,24 +144,24 @@ START_TEST(a_commit_of_ones_own_drops_only_what_it_changes)
 	uint64_t before;
 
 	open_both();
-	number_put(mine, "p1", 1);
-	number_put(mine, "q1", 1);
-	number_put(mine, "r", 1);
-	MUST(number_of(mine, "r") == 1 && number_of(mine, "p1") == 1 && sum_of(mine, "p") && sum_of(mine, "q"));
+	number_put(&mine->meta, "p1", 1);
+	number_put(&mine->meta, "q1", 1);
+	number_put(&mine->meta, "r", 1);
+	MUST(number_of(&mine->meta, "r") == 1 && number_of(&mine->meta, "p1") == 1 && sum_of(&mine->meta, "p") && sum_of(&mine->meta, "q"));
 	pt_meta_moment_begin(&mine->meta);
-	number_put(mine, "p1", 2);
+	number_put(&mine->meta, "p1", 2);
 	before = calls();
 	/* The commit has told the mark. */
-	MUST(number_of(mine, "r") == 1 && sum_of(mine, "q"));
+	MUST(number_of(&mine->meta, "r") == 1 && sum_of(&mine->meta, "q"));
 	ck_assert_uint_eq(calls(), before);
-	MUST(number_of(mine, "p1") == 2 && sum_of(mine, "p") == sum_of(other, "p"));
+	MUST(number_of(&mine->meta, "p1") == 2 && sum_of(&mine->meta, "p") == sum_of(&other->meta, "p"));
 	ck_assert_uint_eq(calls(), before + 2);
 	pt_meta_moment_end(&mine->meta);
 	/* Not so when others have committed meanwhile. */
-	number_put(other, "r", 2);
+	number_put(&other->meta, "r", 2);
 	pt_meta_moment_begin(&mine->meta);
-	number_put(mine, "p1", 3);
-	MUST(number_of(mine, "r") == 2);
+	number_put(&mine->meta, "p1", 3);
+	MUST(number_of(&mine->meta, "r") == 2);
 	pt_meta_moment_end(&mine->meta);
 	close_both();
 }
@@ -211,7 +170,7 @@ END_TEST
 /* A thread of the same process: its commits end the moments of others. */
 static void *put_7(void *arg)
 {
-	number_put(mine, arg, 7);
+	number_put(&mine->meta, arg, 7);
 	return NULL;
 }
 
@@ -220,13 +179,13 @@ START_TEST(a_commit_of_the_same_process_renews_moments)
 	pthread_t thread;
 
 	open_both();
-	number_put(other, "k", 1);
-	MUST(number_of(mine, "k") == 1);
+	number_put(&other->meta, "k", 1);
+	MUST(number_of(&mine->meta, "k") == 1);
 	pt_meta_moment_begin(&mine->meta);
-	MUST(number_of(mine, "k") == 1);
+	MUST(number_of(&mine->meta, "k") == 1);
 	pthread_create(&thread, NULL, put_7, "k");
 	pthread_join(thread, NULL);
-	MUST(number_of(mine, "k") == 7);
+	MUST(number_of(&mine->meta, "k") == 7);
 	pt_meta_moment_end(&mine->meta);
 	close_both();
 }
@@ -239,17 +198,17 @@ START_TEST(a_pin_tells_the_moment_from_which_it_counts)
 
 	open_both();
 	MUST_WORK(pt_id_random(&ref.id));
-	number_put(other, "k", 1);
-	MUST(number_of(mine, "k") == 1);
+	number_put(&other->meta, "k", 1);
+	MUST(number_of(&mine->meta, "k") == 1);
 	pt_meta_moment_begin(&mine->meta);
-	MUST(number_of(mine, "k") == 1);
+	MUST(number_of(&mine->meta, "k") == 1);
 	before = calls();
 	MUST_WORK(pt_meta_pin(&mine->meta, &mine->data, &ref, 1));
-	MUST(number_of(mine, "k") == 1);
+	MUST(number_of(&mine->meta, "k") == 1);
 	ck_assert_uint_eq(calls(), before + 1);
-	number_put(other, "k", 2);
+	number_put(&other->meta, "k", 2);
 	MUST_WORK(pt_meta_pin(&mine->meta, &mine->data, &ref, 1));
-	MUST(number_of(mine, "k") == 2);
+	MUST(number_of(&mine->meta, "k") == 2);
 	pt_meta_moment_end(&mine->meta);
 	pt_data_unpin(&mine->data, &ref, 1);
 	pt_data_unpin(&mine->data, &ref, 1);
@@ -259,81 +218,16 @@ END_TEST
 
 START_TEST(random_commits_of_two_are_seen_by_a_cached_reader_as_by_another)
 {
-	static const char *const keys[] = { "a", "a1", "a2", "b", "b1", "b11", "c" };
-	static const char *const prefixes[] = { "a", "b", "b1", "c" };
-	struct rng r = { rng_seed(4711) };
-
 	open_both();
-	for (int i = 0; i < 2000; i++) {
-		const char *key = keys[rng_below(&r, 7)];
-		uint64_t what = rng_below(&r, 8);
-
-		if (what == 0)
-			number_put(mine, key, rng_next(&r));
-		else if (what == 1)
-			number_put(other, key, rng_next(&r));
-		else if (what == 2)
-			MUST_WORK(pt_meta_commit(rng_below(&r, 2) ? &mine->meta : &other->meta,
-						 &(struct pt_meta_op){ .kind = PT_META_DELETE, .key = { key, strlen(key) } }, 1, NULL));
-		pt_meta_moment_begin(&mine->meta);
-		for (int k = 0; k < 3; k++) {
-			key = keys[rng_below(&r, 7)];
-			MUST(number_of(mine, key) == number_of(other, key));
-			key = prefixes[rng_below(&r, 4)];
-			MUST(sum_of(mine, key) == sum_of(other, key));
-		}
-		pt_meta_moment_end(&mine->meta);
-	}
+	numbers_are_the_same(&mine->meta, &other->meta, 2000);
 	close_both();
 }
 END_TEST
 
-static uint64_t done_number;            /* committed, and its commit has returned */
-static bool over;
-
-static void *write_on(void *arg)
-{
-	for (uint64_t n = 1; n <= 400; n++) {
-		number_put(arg && n % 2 ? mine : other, "k", n);
-		__atomic_store_n(&done_number, n, __ATOMIC_RELEASE);
-	}
-	__atomic_store_n(&over, true, __ATOMIC_RELEASE);
-	return NULL;
-}
-
-static void *read_on(void *arg)
-{
-	uint64_t last = 0, least, n;
-
-	(void)arg;
-	while (!__atomic_load_n(&over, __ATOMIC_ACQUIRE)) {
-		least = __atomic_load_n(&done_number, __ATOMIC_ACQUIRE);
-		pt_meta_moment_begin(&mine->meta);
-		for (int i = 0; i < 3; i++) {
-			n = number_of(mine, "k");
-			MUST(n >= least && n >= last);
-			last = n;
-			MUST(number_of(mine, "fixed") == 5);
-		}
-		pt_meta_moment_end(&mine->meta);
-	}
-	return NULL;
-}
-
 START_TEST(readers_never_see_less_than_what_has_been_committed)
 {
-	pthread_t thread[4];
-
 	open_both();
-	number_put(mine, "fixed", 5);
-	done_number = 0;
-	over = false;
-	pthread_create(&thread[0], NULL, write_on, _i ? mine : NULL);
-	for (int i = 1; i < 4; i++)
-		pthread_create(&thread[i], NULL, read_on, NULL);
-	for (int i = 0; i < 4; i++)
-		pthread_join(thread[i], NULL);
-	MUST(now("k") == 400);
+	numbers_never_go_back(&mine->meta, &other->meta, _i);
 	close_both();
 }
 END_TEST
@@ -347,14 +241,14 @@ START_TEST(another_run_of_the_daemon_means_another_history)
 	char command[1000];
 
 	open_both();
-	number_put(mine, "k", 1);
-	number_put(mine, "fixed", 5);
+	number_put(&mine->meta, "k", 1);
+	number_put(&mine->meta, "fixed", 5);
 	MUST(now("k") == 1 && now("fixed") == 5);
 	MUST(daemon_stop(&d, SIGTERM) == 0);
 	snprintf(command, sizeof(command), "cp -a %s %s.then", dir, dir);
 	MUST(system(command) == 0);
 	serve(d.port);
-	number_put(mine, "k", 2);
+	number_put(&mine->meta, "k", 2);
 	MUST(now("k") == 2);
 	MUST(pt_meta_mark(&mine->meta, &first));
 	MUST_WORK(pt_meta_version(&mine->meta, &before));
@@ -363,7 +257,7 @@ START_TEST(another_run_of_the_daemon_means_another_history)
 	snprintf(command, sizeof(command), "rm -r %s && mv %s.then %s", dir, dir, dir);
 	MUST(system(command) == 0);
 	MUST_WORK(pt_store_open(dir, NULL, &local));
-	number_put(local, "k", 3);
+	number_put(&local->meta, "k", 3);
 	pt_store_close(local);
 	MUST(!pt_meta_mark(&mine->meta, &second));
 	serve(d.port);
@@ -381,7 +275,7 @@ START_TEST(without_the_daemon_nothing_is_told_from_memory)
 	uint64_t version, before;
 
 	open_both();
-	number_put(mine, "k", 1);
+	number_put(&mine->meta, "k", 1);
 	MUST(now("k") == 1);
 	MUST(daemon_stop(&d, SIGKILL));
 	pt_meta_moment_begin(&mine->meta);
@@ -390,7 +284,7 @@ START_TEST(without_the_daemon_nothing_is_told_from_memory)
 	before = calls();
 	MUST_FAIL(EIO, pt_meta_get(&mine->meta, "k", 1, NULL, &version));
 	MUST_FAIL(EIO, pt_meta_get(&mine->meta, "another", 7, NULL, &version));
-	MUST_FAIL(EIO, pt_meta_scan_prefix(&mine->meta, "k", 1, 0, add_up, &(uint64_t){ 0 }));
+	MUST_FAIL(EIO, pt_meta_scan_prefix(&mine->meta, "k", 1, 0, numbers_add_up, &(uint64_t){ 0 }));
 	MUST_FAIL(EIO, pt_meta_prefetch(&mine->meta, &(struct pt_meta_key){ "k", 1 }, 1));
 	ck_assert_uint_eq(calls(), before);
 	pt_meta_moment_end(&mine->meta);
@@ -406,13 +300,13 @@ START_TEST(lasting_records_are_told_whatever_was_committed_since)
 	uint64_t version, before;
 
 	open_both();
-	number_put(mine, "lasting", 1);
-	MUST(number_of(mine, "lasting") == 1 && number_of(mine, "absent") == 0);
+	number_put(&mine->meta, "lasting", 1);
+	MUST(number_of(&mine->meta, "lasting") == 1 && number_of(&mine->meta, "absent") == 0);
 	before = calls();
 	MUST_WORK(pt_meta_get_lasting(&mine->meta, "lasting", 7, &b, &version));
 	MUST(version && b.len == 8);
 	ck_assert_uint_eq(calls(), before);
-	number_put(other, "absent", 1);
+	number_put(&other->meta, "absent", 1);
 	MUST_WORK(pt_meta_get_lasting(&mine->meta, "absent", 6, &b, &version));
 	MUST(version && b.len == 8);
 	pt_buf_done(&b);

@@ -8,8 +8,7 @@
 
 #include "base/alloc.h"
 #include "store/meta_cache.h"
-#include "unit/rng.h"
-#include "unit/store_support.h"
+#include "unit/store_numbers.h"
 
 /* Two openings of one index: the second stands for another process, whose commits the first is not told. */
 static struct pt_meta mine, other;
@@ -37,46 +36,6 @@ static uint64_t queries(void)
 
 	pt_meta_counters(&mine, &c);
 	return c.queries;
-}
-
-static uint64_t number_of(struct pt_meta *m, const char *key)
-{
-	struct pt_buf b = PT_BUF_INIT;
-	uint64_t version, number = 0;
-
-	MUST_WORK(pt_meta_get(m, key, strlen(key), &b, &version));
-	if (version) {
-		MUST(b.len == 8);
-		number = pt_get_le64(b.data);
-	}
-	pt_buf_done(&b);
-	return number;
-}
-
-static void number_put(struct pt_meta *m, const char *key, uint64_t number)
-{
-	uint8_t b[8];
-
-	pt_put_le64(b, number);
-	MUST_WORK(meta_put(m, key, b, sizeof(b), NULL));
-}
-
-static int add_up(void *ctx, const void *key, size_t key_len, const void *value, size_t value_len, uint64_t version)
-{
-	uint64_t *sum = ctx;
-
-	(void)key, (void)version;
-	MUST(value_len == 8);
-	*sum = *sum * 31 + pt_get_le64(value) + key_len;
-	return 0;
-}
-
-static uint64_t sum_of(struct pt_meta *m, const char *prefix)
-{
-	uint64_t sum = 7;
-
-	MUST_WORK(pt_meta_scan_prefix(m, prefix, strlen(prefix), 0, add_up, &sum));
-	return sum;
 }
 
 START_TEST(what_has_not_changed_is_not_asked_again)
@@ -119,7 +78,7 @@ START_TEST(a_commit_elsewhere_shows_at_once)
 		MUST_WORK(pt_meta_version(&mine, &version));
 		MUST(version == n);
 	}
-	MUST_WORK(pt_meta_commit(&other, &(struct pt_meta_op){ .kind = PT_META_DELETE, .key = { "k", 1 } }, 1, NULL));
+	number_delete(&other, "k");
 	MUST(number_of(&mine, "k") == 0);
 	close_both();
 }
@@ -177,73 +136,16 @@ END_TEST
 
 START_TEST(random_commits_of_two_are_seen_by_a_cached_reader_as_by_another)
 {
-	static const char *const keys[] = { "a", "a1", "a2", "b", "b1", "b11", "c" };
-	static const char *const prefixes[] = { "a", "b", "b1", "c" };
-	struct rng r = { rng_seed(4711) };
-
 	open_both();
-	for (int i = 0; i < 3000; i++) {
-		const char *key = keys[rng_below(&r, 7)];
-		uint64_t what = rng_below(&r, 8);
-
-		if (what == 0)
-			number_put(&mine, key, rng_next(&r));
-		else if (what == 1)
-			number_put(&other, key, rng_next(&r));
-		else if (what == 2)
-			MUST_WORK(pt_meta_commit(rng_below(&r, 2) ? &mine : &other, &(struct pt_meta_op){ .kind = PT_META_DELETE, .key = { key, strlen(key) } },
-						 1, NULL));
-		key = keys[rng_below(&r, 7)];
-		MUST(number_of(&mine, key) == number_of(&other, key));
-		key = prefixes[rng_below(&r, 4)];
-		MUST(sum_of(&mine, key) == sum_of(&other, key));
-	}
+	numbers_are_the_same(&mine, &other, 2000);
 	close_both();
 }
 END_TEST
 
-static uint64_t done_number;            /* committed, and its commit has returned */
-static bool over;
-
-static void *write_on(void *arg)
-{
-	for (uint64_t n = 1; n <= 400; n++) {
-		number_put(arg && n % 2 ? &mine : &other, "k", n);
-		__atomic_store_n(&done_number, n, __ATOMIC_RELEASE);
-	}
-	__atomic_store_n(&over, true, __ATOMIC_RELEASE);
-	return NULL;
-}
-
-static void *read_on(void *arg)
-{
-	uint64_t last = 0, least, n;
-
-	(void)arg;
-	while (!__atomic_load_n(&over, __ATOMIC_ACQUIRE)) {
-		least = __atomic_load_n(&done_number, __ATOMIC_ACQUIRE);
-		n = number_of(&mine, "k");
-		MUST(n >= least && n >= last);
-		last = n;
-		MUST(number_of(&mine, "fixed") == 5);
-	}
-	return NULL;
-}
-
 START_TEST(readers_never_see_less_than_what_has_been_committed)
 {
-	pthread_t thread[4];
-
 	open_both();
-	number_put(&mine, "fixed", 5);
-	done_number = 0;
-	over = false;
-	pthread_create(&thread[0], NULL, write_on, _i ? &mine : NULL);
-	for (int i = 1; i < 4; i++)
-		pthread_create(&thread[i], NULL, read_on, NULL);
-	for (int i = 0; i < 4; i++)
-		pthread_join(thread[i], NULL);
-	MUST(number_of(&mine, "k") == 400);
+	numbers_never_go_back(&mine, &other, _i);
 	close_both();
 }
 END_TEST

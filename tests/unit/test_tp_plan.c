@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "lib/suite.h"
 #include "tree/tp_builtin.h"
 #include "tree/tp_plan.h"
 
@@ -145,20 +146,12 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("tp_plan");
 	TCase *t = tcase_create("tp_plan");
-	SRunner *r;
-	int failed;
 
 	tcase_add_loop_test(t, the_usual_names_are_known, 0, sizeof(known) / sizeof(known[0]));
 	tcase_add_test(t, globs_are_those_of_fnmatch);
 	tcase_add_test(t, a_scale_follows_its_weight_on_block_boundaries);
 	tcase_add_test(t, a_directorys_plan_comes_first);
 	tcase_add_test(t, a_plan_that_makes_no_sense_is_refused_by_name);
-	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return run_suite("tp_plan", &t, 1);
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/suite.h"
 #include "tree/tree.h"
 
 START_TEST(directories_of_axes_are_requests)
@@ -146,20 +147,12 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("tree");
 	TCase *t = tcase_create("names");
-	SRunner *r;
-	int failed;
 
 	tcase_add_test(t, directories_of_axes_are_requests);
 	tcase_add_test(t, view_names_are_requests);
 	tcase_add_test(t, files_in_axis_directories_come_back_as_they_went);
 	tcase_add_test(t, each_object_has_one_listed_name);
 	tcase_add_test(t, only_stored_names_count_as_listed);
-	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return run_suite("tree", &t, 1);
 }

@@ -491,5 +491,5 @@ static void add(TCase *tc)
 
 int main(void)
 {
-	return help_main("upload", add);
+	return run_case("upload", add);
 }

@@ -396,5 +396,5 @@ static void add(TCase *tc)
 
 int main(void)
 {
-	return help_main("view", add);
+	return run_case("view", add);
 }
