@@ -43,6 +43,7 @@ struct pt_fs_notifier {
 	bool started, watching, stop;
 	struct list told[BUCKETS];      /* by namespace node */
 	struct list news, rest, late;   /* late: the kernel did not know the inode yet, for whoever replies was held up */
+	size_t planned;                 /* on all lists: those of hangs_on_models() */
 	uint64_t serial;                /* of news */
 	struct pt_fs_inode *busy;       /* being told; NULL when it has gone since */
 	uint64_t busy_serial;           /* of news, else 0 */
@@ -65,6 +66,18 @@ static struct list *list_of(struct pt_fs_notifier *n, const struct pt_fs_inode *
 	}
 }
 
+/* A view below axes may have its dimension from the tp_plan.json beside its key; of others nothing that is told hangs on model files. Files in memory may be of many tensors. */
+static bool hangs_on_models(const struct pt_fs_inode *i)
+{
+	return i->kind == PT_FS_WHOLE || (i->kind == PT_FS_VIEW && i->dir[0]);
+}
+
+/* node 0: of what model files may change. */
+static bool is_meant(const struct pt_fs_inode *i, uint64_t node)
+{
+	return node ? i->node == node : hangs_on_models(i);
+}
+
 static void take_locked(struct pt_fs_notifier *n, struct pt_fs_inode *i)
 {
 	struct list *l;
@@ -78,6 +91,7 @@ static void take_locked(struct pt_fs_notifier *n, struct pt_fs_inode *i)
 	else
 		l->end = i->told_at;
 	i->told = NOT_TOLD;
+	n->planned -= hangs_on_models(i);
 }
 
 static void put_locked(struct pt_fs_notifier *n, struct pt_fs_inode *i, uint8_t where)
@@ -86,6 +100,7 @@ static void put_locked(struct pt_fs_notifier *n, struct pt_fs_inode *i, uint8_t 
 
 	take_locked(n, i);
 	i->told = where;
+	n->planned += hangs_on_models(i);
 	l = list_of(n, i);
 	if (!l->end)
 		l->end = &l->first;
@@ -232,29 +247,29 @@ static void hurry_locked(struct pt_fs_notifier *n, struct list *l, uint64_t node
 
 	for (i = l->first; i; i = next) {
 		next = i->told_next;
-		if (node && i->node != node)
+		if (!is_meant(i, node))
 			continue;
 		put_locked(n, i, NEWS);
 		*ret_serial = i->told_serial = ++n->serial;
 	}
 }
 
-/* What was told of the node (0: of all) is news from now on; a serial to wait for, 0: nothing. */
+/* What was told of the node (0: of what model files may change) is news from now on; a serial to wait for, 0: nothing. */
 static uint64_t news_locked(struct pt_fs_notifier *n, uint64_t node)
 {
 	struct pt_fs_inode *i;
 	uint64_t last = 0;
 	size_t at;
 
-	for (at = node ? node % BUCKETS : 0; at < (node ? node % BUCKETS + 1 : BUCKETS); at++)
+	for (at = node ? node % BUCKETS : 0; at < (node ? node % BUCKETS + 1 : n->planned ? BUCKETS : 0); at++)
 		hurry_locked(n, &n->told[at], node, &last);
 	hurry_locked(n, &n->rest, node, &last);
 	hurry_locked(n, &n->late, node, &last);
 	/* What somebody else is waiting for, or is just being told, is not known to the kernel yet. */
 	for (i = n->news.first; i && !last; i = i->told_next)
-		if (!node || i->node == node)
+		if (is_meant(i, node))
 			last = n->serial;
-	if (!last && n->busy && (!node || n->busy->node == node))
+	if (!last && n->busy && is_meant(n->busy, node))
 		last = n->busy_serial;
 	return last;
 }

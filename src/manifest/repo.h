@@ -38,7 +38,7 @@ int pt_repo_ahead_content(struct pt_repo_ahead *ahead, const uint64_t *nodes, si
 void pt_repo_ahead_end(struct pt_repo_ahead *ahead);
 
 /* fn is called for each node whose own record, times or manifests a batch of this process has changed, before the call that committed it returns; with PT_REPO_CHANGE_ANY where
- * model files have, which views of any key may depend on; in any thread, maybe with the caller's locks held. One a repo. fn may read the repo, not change it. */
+ * model files have, of which a tp_plan.json says how views of keys beside it are cut; in any thread, maybe with the caller's locks held. One a repo. fn may read the repo, not change it. */
 #define PT_REPO_CHANGE_ANY ((uint64_t)0)
 typedef void pt_repo_change_fn(void *ctx, uint64_t node);
 void pt_repo_on_change(struct pt_repo *repo, pt_repo_change_fn *fn, void *ctx);

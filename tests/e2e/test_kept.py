@@ -9,6 +9,7 @@ import time
 
 import numpy as np
 import pytest
+import safetensors.numpy
 
 import conftest
 from test_metadata import metrics, ops
@@ -196,6 +197,36 @@ def test_what_this_mount_commits_shows_at_once_under_every_spelling(mounts):
         assert not (mnt / "v" / s).exists(), s
         with pytest.raises(FileNotFoundError):
             open(mnt / "v" / s, "rb")
+
+
+def test_model_files_do_not_make_the_kernel_forget_tensors_beside_them(mounts):
+    mnt = mounts(options=LONG)
+    paths = [mnt / f"m/t{n}/full.npy" for n in range(40)]
+    for n, p in enumerate(paths):
+        mnt.key(f"m/t{n}")
+        put(p, n)
+    for _ in range(2):
+        for p in paths:
+            os.stat(p)
+    before = ops(mnt, "lookup", "getattr")
+    safetensors.numpy.save_file({"w": np.zeros(3)}, mnt / "m/model.safetensors")
+    wrote = ops(mnt, "lookup", "getattr") - before
+    for p in paths:
+        os.stat(p)
+    assert ops(mnt, "lookup", "getattr") - before - wrote < 10
+
+
+def test_a_plan_that_changes_how_a_view_is_cut_shows_at_once(mounts):
+    mnt = mounts(options=LONG)
+    mnt.key("m/t")
+    np.save(mnt / "m/t/full.npy", np.zeros((3, 5), np.uint8))
+    shard = mnt / "m/t/tp=0of2/shard.bin"
+    size = [os.stat(mnt / f"m/t/tp=0of2,dim={d}/shard.bin").st_size for d in range(2)]
+    assert size[0] != size[1]
+    for n in range(20):
+        (mnt / "m/tp_plan.json").write_text('{"t": "dim=%d"}' % (n % 2))
+        for _ in range(2):
+            assert os.stat(shard).st_size == size[n % 2]
 
 
 def warm(mount, *paths):
