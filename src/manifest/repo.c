@@ -12,6 +12,7 @@
 #include "manifest/internal.h"
 #include "manifest/pump.h"
 #include "manifest/window.h"
+#include "store/remote.h"
 
 #define NODE_ID_BLOCK 64
 #define PENDING_TTL_NS ((int64_t)24 * 3600 * 1000000000)
@@ -83,6 +84,7 @@ static int repo_check_once(struct pt_repo *repo)
 		rc = pt_fail(ENOTSUP, "%s has format version %" PRIu32 ", this ptio knows %d: use a newer one", repo->store->uri, rec.version,
 			     PT_FORMAT_VERSION);
 	repo->store_id = rec.store_id;
+	pt_remote_known(&repo->store->data, &rec.store_id);
 out:
 	pt_buf_done(&value);
 	return rc;

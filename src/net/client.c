@@ -310,6 +310,14 @@ void pt_net_client_close(struct pt_net_client *c)
 	client_free(c);
 }
 
+void pt_net_store_known(struct pt_net_client *c, const struct pt_id *store)
+{
+	pthread_mutex_lock(&c->lock);
+	if (pt_id_is_zero(&c->store_id))
+		c->store_id = *store;
+	pthread_mutex_unlock(&c->lock);
+}
+
 void pt_net_session(struct pt_net_client *c, struct pt_net_session *ret_session)
 {
 	pthread_mutex_lock(&c->lock);

@@ -95,6 +95,8 @@ struct pt_net_session {
 	struct sockaddr_storage rdma_peer;      /* with that port */
 	struct sockaddr_storage peer;   /* of the connection */
 };
+/* Which store it is, for a client that has made it one: a daemon of another one is refused from now on. */
+void pt_net_store_known(struct pt_net_client *c, const struct pt_id *store);
 void pt_net_session(struct pt_net_client *c, struct pt_net_session *ret_session);
 void pt_net_status(struct pt_net_client *c, struct pt_net_status *ret_status);
 int64_t pt_net_timeout_ns(const struct pt_net_client *c);

@@ -154,17 +154,26 @@ static int got_hello(struct pt_net_client *c, const Ptio__Wire__ServerHello *h)
 	return pt_buf_failed(&c->hello) ? pt_fail_nomem() : pt_conn_out(c);
 }
 
-static int check_session(struct pt_net_client *c, const Ptio__Wire__Session *s, struct pt_id *ret_store)
+/* A store that nobody has opened yet has no identity: it is none that the client knows. */
+static int check_session(struct pt_net_client *c, const Ptio__Wire__Session *s)
 {
-	if (!s || (s->store.len && s->store.len != sizeof(ret_store->b)) || !s->calls_max || s->body_max < 4096 || s->body_max > PT_WIRE_BODY_MAX ||
+	struct pt_id store = { { 0 } }, known;
+
+	if (!s || (s->store.len && s->store.len != sizeof(store.b)) || !s->calls_max || s->body_max < 4096 || s->body_max > PT_WIRE_BODY_MAX ||
 	    s->bytes_max < s->body_max || !s->ranges_max || s->ranges_max > PT_WIRE_RANGES_MAX || s->lease_ttl_ns > INT64_MAX / 4 ||
 	    s->lease_margin_ns >= s->lease_ttl_ns)
 		return pt_fail(EPROTO, "the daemon's limits make no sense");
 	if (s->store.len)
-		memcpy(ret_store->b, s->store.data, s->store.len);
-	if (!pt_id_is_zero(&c->store_id) && !pt_id_is_zero(ret_store) && pt_id_compare(&c->store_id, ret_store))
-		return pt_fail(EIO, "the daemon at %s serves another store than before; open it anew, or name only replicas of one store", c->addrs[c->addr].text);
-	return 0;
+		memcpy(store.b, s->store.data, s->store.len);
+	pthread_mutex_lock(&c->lock);
+	known = c->store_id;
+	if (pt_id_is_zero(&known))
+		c->store_id = store;
+	pthread_mutex_unlock(&c->lock);
+	if (pt_id_is_zero(&known) || pt_id_compare(&known, &store) == 0)
+		return 0;
+	return pt_fail(EIO, "the daemon at %s serves %s store than before; open it anew, or name only replicas of one store", c->addrs[c->addr].text,
+		       pt_id_is_zero(&store) ? "another, empty," : "another");
 }
 
 /* Where its connection manager is: at the address that the daemon tells, else at that of this connection. */
@@ -192,7 +201,6 @@ static void rdma_peer(struct pt_net_session *session, const ProtobufCBinaryData 
 
 static int got_proof(struct pt_net_client *c, const Ptio__Wire__ServerProof *p)
 {
-	struct pt_id store = { { 0 } };
 	const Ptio__Wire__Session *s = p->session;
 	bool known = false;
 	int rc;
@@ -201,11 +209,9 @@ static int got_proof(struct pt_net_client *c, const Ptio__Wire__ServerProof *p)
 		return pt_fail(p->error > 0 && p->error < 4096 ? p->error : EPROTO, "%s", p->sentence);
 	if (c->secret.len && !pt_auth_proof_ok(&c->secret, &c->auth, PT_AUTH_SERVER, p->mac.data, p->mac.len))
 		return pt_fail(EACCES, "the daemon could not prove that it knows the secret; see that both sides have the same secret file");
-	rc = check_session(c, s, &store);
+	rc = check_session(c, s);
 	if (rc < 0)
 		return rc;
-	if (!pt_id_is_zero(&store))
-		c->store_id = store;
 	c->calls_max = s->calls_max;
 	c->bytes_max = s->bytes_max;
 	c->ttl_ns = (int64_t)s->lease_ttl_ns;

@@ -30,7 +30,7 @@ struct pt_net_client {
 	pthread_t thread;
 	int wake_fd;
 
-	pthread_mutex_t lock;           /* from here to `last_error` */
+	pthread_mutex_t lock;           /* from here to `store_id` */
 	pthread_cond_t decided;         /* attempts or established changed */
 	struct pt_net_calls queue;
 	uint64_t next_id;
@@ -43,6 +43,7 @@ struct pt_net_client {
 	struct pt_net_session session;
 	struct pt_net_status status;
 	char last_error[1024];
+	struct pt_id store_id;          /* zero: not known yet */
 
 	int64_t lease_until_ns;         /* atomic */
 
@@ -58,7 +59,6 @@ struct pt_net_client {
 	uint32_t round;                 /* failures in a row */
 	int64_t retry_at_ns, state_since_ns, heard_ns;
 	struct pt_auth auth;
-	struct pt_id store_id;
 	uint64_t epoch;
 	uint32_t calls_max;
 	uint64_t bytes_max;

@@ -246,6 +246,12 @@ int pt_remote_open(const char *hosts, const struct pt_remote_options *o, struct 
 	return 0;
 }
 
+void pt_remote_known(const struct pt_data *data, const struct pt_id *store)
+{
+	if (data->ops == &pt_remote_data_ops[0] || data->ops == &pt_remote_data_ops[1])
+		pt_net_store_known(((struct pt_remote *)data->h)->client, store);
+}
+
 bool pt_remote_status(const struct pt_data *data, struct pt_net_status *ret_status)
 {
 	if (data->ops != &pt_remote_data_ops[0] && data->ops != &pt_remote_data_ops[1])

@@ -45,6 +45,8 @@ int pt_remote_open(const char *hosts, const struct pt_remote_options *options, s
 /* Of the session below a remote data engine, and of its RDMA connection; false: there is none. */
 bool pt_remote_rdma_info(const struct pt_data *data, struct pt_remote_rdma_status *ret_status);
 bool pt_remote_tcp_info(const struct pt_data *data, struct pt_remote_tcp_status *ret_status);
+/* Which store it is; nothing where there is no session below. */
+void pt_remote_known(const struct pt_data *data, const struct pt_id *store);
 bool pt_remote_status(const struct pt_data *data, struct pt_net_status *ret_status);
 
 #endif

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
 
 import clients
@@ -255,3 +256,29 @@ def test_a_lease_that_ran_out_under_a_reader_is_an_error_or_the_old_bytes(mounts
     finally:
         mount.process.send_signal(signal.SIGCONT)
         daemon.stop()
+
+
+@pytest.mark.parametrize("before", (True, False), ids=("made_before", "made_by_the_mount"))
+def test_a_daemon_that_comes_back_with_an_empty_store_is_refused_by_name(mounts, scratch, before):
+    """As when the disk is not mounted, or memory is gone: nothing is told to be missing, and nothing is written beside what there was."""
+    d = Daemon(scratch, scratch / "exported")
+    if before:
+        mounts("first", d.store).stop()
+    d.start()
+    mount = mounts("mnt", d.uri, f"secret_file={d.secret},timeout=2")
+    key = mount.key("w")
+    np.save(key / "full.npy", np.arange(5))
+    d.stop(signal.SIGKILL)
+    d.store = scratch / "empty"
+    d.start()
+    for attempt in (lambda: os.listdir(mount.point), lambda: (key / "full.npy").read_bytes(), lambda: mount.key("new"), lambda: np.save(key / "full.npy", np.arange(6))):
+        with pytest.raises(OSError) as caught:
+            attempt()
+        assert caught.value.errno == errno.EIO
+    assert "serves another, empty, store than before" in mount.errors()
+    d.stop(signal.SIGKILL)
+    d.store = scratch / "exported"
+    d.start()
+    assert np.load(key / "full.npy").tolist() == list(range(5)) and os.listdir(mount.point) == ["w"]
+    mount.stop()
+    d.stop()
