@@ -3,6 +3,7 @@ EXTRA_PROGRAMS =
 
 include tests/bench/plan.mk
 include tests/bench/range.mk
+include tests/bench/hash.mk
 include tests/bench/header.mk
 include tests/bench/meta.mk
 include tests/bench/bench.mk
