@@ -90,8 +90,8 @@ struct pt_data {
 
 /* dir: made if absent (objects/, staging/, pins/ below it). */
 int pt_data_file_open(const char *dir, struct pt_data *ret_data);
-/* capacity: bytes of payload it may hold; -ENOSPC beyond. */
-int pt_data_memory_open(uint64_t capacity, struct pt_data *ret_data);
+/* capacity: bytes of payload it may hold; -ENOSPC beyond. reserve: memory that a thread has ready for blobs, of the capacity; 0: none, and no thread. */
+int pt_data_memory_open(uint64_t capacity, uint64_t reserve, struct pt_data *ret_data);
 
 void pt_data_close(struct pt_data *d);
 int pt_data_create(struct pt_data *d, const struct pt_blob_ref *ref, uint64_t size_hint, void **ret_blob);

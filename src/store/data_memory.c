@@ -1,7 +1,8 @@
 /* store/data_memory.c - the memory data engine: blobs of one process in its memory, up to a capacity.
  *
  * A blob counts with its bytes, from the first write on (what is written furthest, then the sealed size), until it was
- * removed and its last reader is gone. Large ones are maps of their own, on huge pages where the system gives them.
+ * removed and its last reader is gone. Large ones are maps of their own, on huge pages where the system gives them, and out of
+ * a reserve that has its pages already, as far as that goes (reserve.h). What the reserve holds fits into the capacity beside the blobs.
  * Pins are counters. Operations complete before they return. Not durable. */
 #include <errno.h>
 #include <pthread.h>
@@ -15,9 +16,10 @@
 #include "base/size.h"
 #include "store/data.h"
 #include "store/refmap.h"
+#include "store/reserve.h"
 
 #define MAP_MIN (PT_MIB / 4)            /* from here on a blob is a map */
-#define HUGE_MIN (PT_MIB * 2)
+#define HUGE_MIN PT_RESERVE_UNIT
 
 struct blob {
 	struct pt_refmap_node node;             /* first; in sealed or staged */
@@ -36,6 +38,8 @@ struct pin {
 
 struct memory {
 	uint64_t capacity;
+	struct pt_reserve *reserve;             /* NULL: there is none */
+	uint64_t reserve_bytes;
 	pthread_mutex_t lock;                   /* all below, and users of all blobs */
 	uint64_t used;
 	struct pt_refmap sealed, staged, pins;
@@ -49,8 +53,19 @@ static void data_free(uint8_t *data, uint64_t room)
 		free(data);
 }
 
+/* A new map of zeros. NULL: there is no memory. */
+static uint8_t *data_map(struct memory *m, uint64_t room)
+{
+	uint8_t *data = m->reserve && room >= HUGE_MIN ? pt_reserve_take(m->reserve, room) : NULL;
+
+	if (data)
+		return data;
+	data = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	return data == MAP_FAILED ? NULL : data;
+}
+
 /* Grows to hold `need` bytes; new bytes are zero. */
-static int data_grow(struct blob *b, uint64_t need)
+static int data_grow(struct memory *m, struct blob *b, uint64_t need)
 {
 	uint64_t room = pt_size_max(need, b->room < INT64_MAX / 2 ? b->room + b->room / 2 : need);
 	uint8_t *data;
@@ -73,8 +88,8 @@ static int data_grow(struct blob *b, uint64_t need)
 		if (data == MAP_FAILED)
 			return pt_fail_nomem();
 	} else {
-		data = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-		if (data == MAP_FAILED)
+		data = data_map(m, room);
+		if (!data)
 			return pt_fail_nomem();
 		if (b->room)
 			memcpy(data, b->data, b->room);
@@ -94,6 +109,25 @@ static void blob_free(struct blob *b)
 	free(b);
 }
 
+/* What the blobs leave. */
+static uint64_t memory_room(void *ctx)
+{
+	struct memory *m = ctx;
+	uint64_t room;
+
+	pthread_mutex_lock(&m->lock);
+	room = m->capacity - m->used;
+	pthread_mutex_unlock(&m->lock);
+	return room;
+}
+
+/* What the reserve may hold has changed, where blobs and it come close to the capacity. */
+static void look_at_reserve(struct memory *m)
+{
+	if (m->reserve && memory_room(m) / 2 < m->reserve_bytes)
+		pt_reserve_look(m->reserve);
+}
+
 /* Drops one user; the last one frees it. */
 static void blob_unref(struct memory *m, struct blob *b)
 {
@@ -104,8 +138,10 @@ static void blob_unref(struct memory *m, struct blob *b)
 	if (last)
 		m->used -= b->bytes;
 	pthread_mutex_unlock(&m->lock);
-	if (last)
+	if (last) {
 		blob_free(b);
+		look_at_reserve(m);
+	}
 }
 
 static int fail_blob(const struct pt_blob_ref *ref, int err, const char *what)
@@ -146,7 +182,7 @@ static void memory_create(void *h, const struct pt_blob_ref *ref, uint64_t size_
 	/* The hint spares copies later; without memory for it the writes say so. */
 	if (rc == 0) {
 		if (size_hint >= MAP_MIN)
-			(void)data_grow(b, size_hint);
+			(void)data_grow(m, b, size_hint);
 		*ret_blob = b;
 	}
 	pt_done_call(done, rc);
@@ -168,7 +204,8 @@ static int reach_locked(struct memory *m, struct blob *b, uint64_t end)
 	pthread_mutex_unlock(&m->lock);
 	if (!fits)
 		return fail_full(m);
-	rc = data_grow(b, end);
+	look_at_reserve(m);
+	rc = data_grow(m, b, end);
 	pthread_mutex_lock(&m->lock);
 	if (rc == 0)
 		b->bytes = end;
@@ -484,6 +521,7 @@ static void memory_close(void *h)
 	struct pt_refmap_node *n;
 	struct memory *m = h;
 
+	pt_reserve_free(m->reserve);
 	free_blobs(&m->sealed);
 	free_blobs(&m->staged);
 	while (m->pins.buckets && (n = pt_refmap_any(&m->pins))) {
@@ -521,17 +559,26 @@ static const struct pt_data_ops memory_ops = {
 	.sweep = memory_sweep,
 };
 
-int pt_data_memory_open(uint64_t capacity, struct pt_data *ret_data)
+int pt_data_memory_open(uint64_t capacity, uint64_t reserve, struct pt_data *ret_data)
 {
 	struct memory *m = pt_calloc(1, sizeof(*m));
+	int rc;
 
 	if (!m)
 		return pt_fail_nomem();
 	m->capacity = pt_size_min(capacity, INT64_MAX);
+	m->reserve_bytes = pt_size_min(reserve, m->capacity);
 	pthread_mutex_init(&m->lock, NULL);
-	if (pt_refmap_init(&m->sealed) < 0 || pt_refmap_init(&m->staged) < 0 || pt_refmap_init(&m->pins) < 0) {
+	rc = pt_refmap_init(&m->sealed);
+	if (rc == 0)
+		rc = pt_refmap_init(&m->staged);
+	if (rc == 0)
+		rc = pt_refmap_init(&m->pins);
+	if (rc == 0 && m->reserve_bytes >= PT_RESERVE_UNIT)
+		rc = pt_reserve_create(m->reserve_bytes, memory_room, m, &m->reserve);
+	if (rc < 0) {
 		memory_close(m);
-		return -ENOMEM;
+		return rc;
 	}
 	ret_data->ops = &memory_ops;
 	ret_data->h = m;

@@ -46,6 +46,8 @@ libptio_core_la_SOURCES += \
 	src/store/remote_rdma_place.c \
 	src/store/remote_read.c \
 	src/store/remote_write.c \
+	src/store/reserve.c \
+	src/store/reserve.h \
 	src/store/sqlite_conn.c \
 	src/store/sqlite_conn.h \
 	src/store/sqlite_file.c \

@@ -246,7 +246,7 @@ static int open_dir(struct pt_store *s, const char *path, const struct pt_store_
 	return rc;
 }
 
-static int open_memory(struct pt_store *s, const char *size)
+static int open_memory(struct pt_store *s, const char *size, const struct pt_store_options *o)
 {
 	uint64_t capacity;
 	int rc = pt_size_parse(size, &capacity);
@@ -254,7 +254,7 @@ static int open_memory(struct pt_store *s, const char *size)
 	if (rc == 0)
 		rc = pt_meta_sqlite_open(NULL, &s->meta);
 	if (rc == 0)
-		rc = pt_data_memory_open(capacity, &s->data);
+		rc = pt_data_memory_open(capacity, o->reserve_bytes, &s->data);
 	return rc;
 }
 
@@ -306,7 +306,7 @@ int pt_store_open(const char *uri, const struct pt_store_options *options, struc
 	else if (*uri == '/' || strncmp(uri, "./", 2) == 0 || strncmp(uri, "../", 3) == 0)
 		rc = open_dir(s, uri, o);
 	else if (strncmp(uri, "mem:", 4) == 0)
-		rc = open_memory(s, uri + 4);
+		rc = open_memory(s, uri + 4, o);
 	else if (strncmp(uri, "ptio://", 7) == 0)
 		rc = open_remote(s, uri + 7, PT_REMOTE_AUTO, o);
 	else if (strncmp(uri, "tcp://", 6) == 0)

@@ -24,6 +24,7 @@ struct pt_store_options {
 	/* Fault layer stacked under both engines: "" or e.g. "data.read:error=EIO:after=3,meta.commit:delay_ms=200,data.seal:crash:after=1".
 	 * NULL: from the environment PTIO_FAULTS. See store/fault.h. */
 	const char *faults;
+	uint64_t reserve_bytes;         /* memory that a mem: store has ready for what is written, of its size; 0: none */
 	/* Of ptio:// stores. */
 	const char *secret_file;        /* NULL: from the environment PTIO_SECRET_FILE, else none */
 	bool tls;                       /* as also the environment PTIO_TLS=1 says */

@@ -8,6 +8,7 @@ store_tests = \
 	tests/unit/test_store_index \
 	tests/unit/test_store_meta \
 	tests/unit/test_store_objects \
+	tests/unit/test_store_reserve \
 	tests/unit/test_store_uri \
 	tests/unit/test_store_way
 check_PROGRAMS += $(store_tests)
@@ -45,6 +46,10 @@ tests_unit_test_store_meta_LDADD = $(UNIT_LIBS)
 tests_unit_test_store_objects_SOURCES = tests/unit/test_store_objects.c $(store_support)
 tests_unit_test_store_objects_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_store_objects_LDADD = $(UNIT_LIBS)
+
+tests_unit_test_store_reserve_SOURCES = tests/unit/test_store_reserve.c $(store_support)
+tests_unit_test_store_reserve_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_store_reserve_LDADD = $(UNIT_LIBS)
 
 tests_unit_test_store_uri_SOURCES = tests/unit/test_store_uri.c $(store_support)
 tests_unit_test_store_uri_CPPFLAGS = $(UNIT_CPPFLAGS)

@@ -112,7 +112,7 @@ void data_open(int engine, const char *dir, struct pt_data *ret_data)
 	if (engine < 2)
 		MUST_WORK(pt_data_file_open(dir, ret_data));
 	else
-		MUST_WORK(pt_data_memory_open(64 << 20, ret_data));
+		MUST_WORK(pt_data_memory_open(64 << 20, 0, ret_data));
 	if (engine % 2)
 		MUST_WORK(pt_fault_data_stack(ret_data, NO_FAULTS));
 }

@@ -452,6 +452,21 @@ START_TEST(a_peer_that_takes_nothing_stops_only_itself_and_costs_bounded_memory)
 }
 END_TEST
 
+START_TEST(a_daemon_with_memory_has_some_ready_as_it_was_told)
+{
+	static const char *const none[] = { "--reserve", "0", NULL }, *const some[] = { "--reserve", "32M", NULL };
+	uint64_t without;
+
+	start("mem:256M", none);
+	without = resident_kib(d.pid);
+	MUST(WIFEXITED(daemon_stop(&d, SIGTERM)));
+	start("mem:256M", some);
+	while (resident_kib(d.pid) < without / 2 + (32 << 10))
+		usleep(1000);
+	MUST(WIFEXITED(daemon_stop(&d, SIGTERM)));
+}
+END_TEST
+
 /* ---- uploads ---- */
 
 static void upload_and_hang(void *ctx, int pipe_fd)
@@ -573,6 +588,7 @@ int main(void)
 	tcase_add_test(tcase, two_hundred_clients_may_connect_and_vanish);
 	tcase_add_test(tcase, strangers_that_stay_do_not_keep_clients_out);
 	tcase_add_test(tcase, a_peer_that_takes_nothing_stops_only_itself_and_costs_bounded_memory);
+	tcase_add_test(tcase, a_daemon_with_memory_has_some_ready_as_it_was_told);
 	tcase_add_loop_test(tcase, the_upload_of_a_client_that_died_leaves_nothing, 0, 2);
 	tcase_add_test(tcase, a_byte_damaged_on_its_way_into_an_upload_is_refused);
 	tcase_add_loop_test(tcase, tls_wants_the_secret_and_carries_everything, 0, 2);

@@ -439,7 +439,7 @@ START_TEST(each_failed_allocation_is_reported_and_nothing_leaks)
 
 	for (n = 0; rc < 0; n++) {
 		pt_alloc_fail_after(n);
-		rc = _i ? pt_data_memory_open(1000, &data) : pt_data_file_open(dir, &data);
+		rc = _i ? pt_data_memory_open(1000, 0, &data) : pt_data_file_open(dir, &data);
 		pt_alloc_fail_after(-1);
 		ck_assert(rc == 0 || rc == -ENOMEM);
 	}
@@ -474,7 +474,7 @@ START_TEST(memory_holds_its_capacity_and_no_more)
 	const void *addr;
 	void *blob, *map;
 
-	MUST_WORK(pt_data_memory_open(1 << 20, &data));
+	MUST_WORK(pt_data_memory_open(1 << 20, 0, &data));
 	MUST_WORK(blob_put(&data, &ref, bytes, 1 << 19));
 	MUST_FAIL(ENOSPC, blob_put(&data, &big, bytes, (1 << 19) + 1));
 	MUST_WORK(pt_data_create(&data, &big, 0, &blob));

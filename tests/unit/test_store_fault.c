@@ -20,7 +20,7 @@ static struct pt_data data;
 static void open_with(const char *spec)
 {
 	MUST_WORK(pt_meta_sqlite_open(NULL, &meta));
-	MUST_WORK(pt_data_memory_open(1 << 20, &data));
+	MUST_WORK(pt_data_memory_open(1 << 20, 0, &data));
 	MUST_WORK(pt_fault_meta_stack(&meta, spec));
 	MUST_WORK(pt_fault_data_stack(&data, spec));
 }

@@ -86,6 +86,8 @@ static int server_open(struct server *s)
 	if (rc == 0 && o->tls)
 		rc = pt_tls_create(&s->secret, true, &s->tls);
 	if (rc == 0)
+		rc = pt_size_parse(o->reserve, &store.reserve_bytes);
+	if (rc == 0)
 		rc = pt_random_bytes(&s->next_epoch, sizeof(s->next_epoch));
 	if (rc == 0)
 		rc = pt_id_random(&s->instance);

@@ -47,7 +47,7 @@ struct options {
 	uint32_t workers, clients_max;
 	const char *rdma;               /* "auto", "yes", "no" */
 	const char *rdma_device, *rdma_port, *rdma_gid; /* NULL: not named */
-	const char *arena;              /* size */
+	const char *arena, *reserve;    /* sizes */
 };
 
 /* ---- replies on their way (out.c) ---- */

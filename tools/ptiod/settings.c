@@ -37,6 +37,7 @@ static const struct setting settings[] = {
 	{ "rdma-port", TEXT, AT(rdma_port), "N", "its port, counted from 1 (default any)", 0, 0 },
 	{ "rdma-gid", TEXT, AT(rdma_gid), "N", "index of the port's GID (default: the first that is an address of the kind listened on)", 0, 0 },
 	{ "arena", TEXT, AT(arena), "SIZE", "memory for objects that are read by RDMA; uploads take a quarter as much again (default 256M)", 0, 0 },
+	{ "reserve", TEXT, AT(reserve), "SIZE", "memory that a mem: store has ready for uploads, of its size (default 1G; 0: none)", 0, 0 },
 	{ "workers", NUMBER, AT(workers), "N", "threads that use the store (default 8)", 1, 64 },
 	{ "max-clients", NUMBER, AT(clients_max), "N", "clients at once (default 1024)", 1, 65536 },
 	{ "lease", SECONDS, AT(lease_ttl_ns), "SECONDS", "how long a client that is cut off keeps what it reads (default 30)", 1, 86400 },
@@ -245,7 +246,7 @@ int settings_read(int argc, char **argv, struct options *o)
 {
 	int rc;
 
-	*o = (struct options){ .lease_ttl_ns = 30 * NS_PER_S, .drain_ns = 10 * NS_PER_S, .gc_ns = 60 * NS_PER_S, .workers = 8, .clients_max = 1024, .rdma = "auto", .arena = "256M" };
+	*o = (struct options){ .lease_ttl_ns = 30 * NS_PER_S, .drain_ns = 10 * NS_PER_S, .gc_ns = 60 * NS_PER_S, .workers = 8, .clients_max = 1024, .rdma = "auto", .arena = "256M", .reserve = "1G" };
 	rc = read_all(argc, argv, o);
 	if (rc == 0 && !o->help && !o->version)
 		rc = check(o);
