@@ -1,6 +1,7 @@
 """Names and attributes that the kernel keeps: what it need not ask for, and that nothing opened is ever what another mount has replaced."""
 import contextlib
 import ctypes
+import errno
 import mmap
 import multiprocessing
 import os
@@ -309,6 +310,24 @@ def test_a_view_below_a_working_directory_that_another_mount_moved_is_read(pair)
         with pytest.raises(FileNotFoundError):
             open(one / ("k" if n % 2 == 0 else "moved") / "q/w/full.npy", "rb")
     os.close(fd)
+
+
+def test_a_call_with_the_arguments_of_one_that_was_sent_back_is_sent_back_too(pair):
+    """From the same place, with the same buffer: all that tells calls of a thread from each other."""
+    one, two = pair
+    two.key("top/a0/k")
+    put(two / "top/a0/k/full.npy", 7)
+    libc = ctypes.CDLL(None, use_errno=True)
+    names = [ctypes.create_string_buffer(bytes(one / f"top/a{n}/k/full.npy")) for n in range(2)]
+
+    def opens(n):
+        fd = libc.open(names[n], os.O_RDONLY)
+        return os.close(fd) is None if fd >= 0 else ctypes.get_errno()
+
+    assert opens(0) is True
+    for n in range(100):
+        os.rename(two / f"top/a{n % 2}", two / f"top/a{(n + 1) % 2}")
+        assert [opens(n % 2), opens((n + 1) % 2)] == [errno.ENOENT, True], n
 
 
 def test_what_must_not_be_there_is_asked_for_also_where_it_is_known(mounts):
