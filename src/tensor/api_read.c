@@ -54,6 +54,15 @@ static int find(struct ptio *p, const char *key, const struct pt_request *req, u
 	return rc;
 }
 
+static int find_target(struct ptio *p, const char *key, const struct ptio_read_target *target, struct pt_view **ret_view)
+{
+	struct pt_request req;
+	uint64_t node;
+	int rc = pt_api_request_read(target, &req);
+
+	return rc < 0 ? rc : find(p, key, &req, &node, ret_view);
+}
+
 static int view_open(struct ptio *p, const char *key, const struct pt_request *req, struct pt_view **ret_view)
 {
 	struct pt_view *v;
@@ -298,16 +307,12 @@ int ptio_describe(struct ptio *p, const char *key, const struct ptio_read_target
 {
 	const struct pt_view_info *info;
 	struct ptio_description d = { .complete = 0 };
-	struct pt_request req;
 	struct pt_view *v;
 	struct pt_vfile *f;
-	uint64_t node;
 	uint32_t i;
 	int rc;
 
-	rc = pt_api_request_read(target, &req);
-	if (!rc)
-		rc = find(p, key, &req, &node, &v);
+	rc = find_target(p, key, target, &v);
 	if (rc < 0)
 		return rc;
 	info = pt_view_info(v);
@@ -362,15 +367,11 @@ int ptio_batch_describe(struct ptio *p, const char *const *keys, size_t key_coun
 
 int ptio_object_size(struct ptio *p, const char *key, const struct ptio_read_target *target, uint64_t *ret_size)
 {
-	struct pt_request req;
 	struct pt_view *v;
 	struct pt_vfile *f;
-	uint64_t node;
 	int rc;
 
-	rc = pt_api_request_read(target, &req);
-	if (!rc)
-		rc = find(p, key, &req, &node, &v);
+	rc = find_target(p, key, target, &v);
 	if (rc < 0)
 		return rc;
 	rc = pt_vfile_create(v, PT_FORMAT_OBJ, "", &f);

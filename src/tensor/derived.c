@@ -37,14 +37,7 @@ int pt_view_of_box(struct pt_repo *repo, struct pt_manifest *m, const struct pt_
 		return -ENOMEM;
 	info = &v->info;
 	info->complete = info->readable = info->shape_known = true;
-	info->dtype = m->dtype;
-	info->revision = m->revision;
-	info->set_id = m->set_id;
-	snprintf(info->scope, sizeof(info->scope), "%s", m->scope);
-	info->mode = m->mode;
-	info->uid = m->uid;
-	info->gid = m->gid;
-	info->mtime_ns = m->mtime_ns;
+	pt_view_info_of(v, m);
 	info->global_shape = m->shape;
 	if (box)
 		info->box = *box;
@@ -53,13 +46,11 @@ int pt_view_of_box(struct pt_repo *repo, struct pt_manifest *m, const struct pt_
 	pt_box_shape(&info->box, &info->shape);
 	snprintf(v->source, sizeof(v->source), "a box of %s", !pt_id_is_zero(&m->container) ? "a file's tensor" : "a revision");
 	rc = pt_box_within(&info->box, &m->shape) ? pt_shape_bytes(&info->shape, m->dtype, &info->bytes) : pt_fail(EINVAL, "the box is outside the tensor");
-	for (i = 0; !rc && i < m->object_count; i++) {
-		info->stored_bytes += m->objects[i].bytes;
-		if (!info->exact && pt_box_equal(&m->objects[i].box, &info->box)) {
+	for (i = 0; !rc && !info->exact && i < m->object_count; i++)
+		if (pt_box_equal(&m->objects[i].box, &info->box)) {
 			info->exact = true;
 			info->object = i;
 		}
-	}
 	v->m = pt_manifest_ref(m);
 	if (!rc && lies)
 		rc = pt_strided_set(v, lies);

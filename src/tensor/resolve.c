@@ -157,7 +157,7 @@ static bool set_has_layout(const struct pt_request *req, enum pt_written written
 	return pt_written_is_tp(written) || (written == PT_WRITTEN_WRITER && req->target == PT_TARGET_SHARD && req->layout.axis_count == 1);
 }
 
-static void info_of_manifest(struct pt_view *v, const struct pt_manifest *m)
+void pt_view_info_of(struct pt_view *v, const struct pt_manifest *m)
 {
 	struct pt_view_info *info = &v->info;
 	uint32_t i;
@@ -240,7 +240,7 @@ static int resolve_revision(const struct pt_known *k, const struct pt_request *r
 	}
 	if (at >= 0 && m->objects[at].hidden)
 		return hidden(req);
-	info_of_manifest(v, m);
+	pt_view_info_of(v, m);
 	info->complete = info->readable = info->shape_known = true;
 	info->global_shape = m->shape;
 	pt_box_shape(&info->box, &info->shape);
@@ -288,7 +288,7 @@ static int serve_pending(const struct pt_pending *p, uint32_t at, const struct p
 	rc = pt_pending_part(p, p->objects[at].part.rank, &v->m);
 	if (rc < 0)
 		return rc;
-	info_of_manifest(v, v->m);
+	pt_view_info_of(v, v->m);
 	snprintf(info->scope, sizeof(info->scope), "%s", p->scope);
 	info->revision = 0;
 	info->set_id = p->set_id;

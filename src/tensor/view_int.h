@@ -19,8 +19,12 @@ struct pt_view {
 	struct pt_strided *strided;     /* the tensor lies strided in its one object (derived.c); else NULL */
 };
 
+/* ---- resolve.c ---- */
+struct pt_view *pt_view_new(struct pt_repo *repo);                      /* NULL without memory */
+/* What a new view takes over from the revision that it is of, whatever part of it that is. */
+void pt_view_info_of(struct pt_view *v, const struct pt_manifest *m);
+
 /* ---- derived.c ---- */
-struct pt_view *pt_view_new(struct pt_repo *repo);                      /* resolve.c; NULL without memory */
 void pt_strided_free(struct pt_strided *s);
 /* The object's bytes in memory, verified; counted. */
 int pt_strided_open(struct pt_view *v);
