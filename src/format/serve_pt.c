@@ -19,6 +19,21 @@ static uint32_t clamp32(uint64_t v)
 	return v >= ZIP_MAX32 ? ZIP_MAX32 : (uint32_t)v;
 }
 
+/* What the local header of a record and its entry in the directory say alike, in this order. */
+static void put_fields(struct pt_buf *to, uint16_t version, uint32_t crc, uint64_t size, size_t name_len, uint64_t extra_len)
+{
+	pt_buf_append_le16(to, version);
+	pt_buf_append_le16(to, ZIP_FLAGS);
+	pt_buf_append_le16(to, 0);
+	pt_buf_append_le16(to, 0);
+	pt_buf_append_le16(to, ZIP_DATE);
+	pt_buf_append_le32(to, crc);
+	pt_buf_append_le32(to, clamp32(size));
+	pt_buf_append_le32(to, clamp32(size));
+	pt_buf_append_le16(to, (uint16_t)name_len);
+	pt_buf_append_le16(to, (uint16_t)extra_len);
+}
+
 static void put_directory_entry(struct pt_buf *dir, const char *name, size_t name_len, uint32_t crc, uint64_t size, uint64_t local_off)
 {
 	uint16_t wide = (uint16_t)((size >= ZIP_MAX32 ? 16 : 0) + (local_off >= ZIP_MAX32 ? 8 : 0));
@@ -26,16 +41,7 @@ static void put_directory_entry(struct pt_buf *dir, const char *name, size_t nam
 
 	pt_buf_append_le32(dir, 0x02014b50);
 	pt_buf_append_le16(dir, version);
-	pt_buf_append_le16(dir, version);
-	pt_buf_append_le16(dir, ZIP_FLAGS);
-	pt_buf_append_le16(dir, 0);
-	pt_buf_append_le16(dir, 0);
-	pt_buf_append_le16(dir, ZIP_DATE);
-	pt_buf_append_le32(dir, crc);
-	pt_buf_append_le32(dir, clamp32(size));
-	pt_buf_append_le32(dir, clamp32(size));
-	pt_buf_append_le16(dir, (uint16_t)name_len);
-	pt_buf_append_le16(dir, wide ? wide + 4 : 0);
+	put_fields(dir, version, crc, size, name_len, wide ? wide + 4u : 0);
 	pt_buf_append_zeros(dir, 2 + 2 + 2 + 4);        /* comment, disk, attributes */
 	pt_buf_append_le32(dir, clamp32(local_off));
 	pt_buf_append(dir, name, name_len);
@@ -62,16 +68,7 @@ static void begin_record(struct pt_serve_builder *b, struct pt_buf *dir, const c
 
 	put_directory_entry(dir, name, name_len, crc, size, local_off);
 	pt_buf_append_le32(out, 0x04034b50);
-	pt_buf_append_le16(out, wide ? 45 : 20);
-	pt_buf_append_le16(out, ZIP_FLAGS);
-	pt_buf_append_le16(out, 0);
-	pt_buf_append_le16(out, 0);
-	pt_buf_append_le16(out, ZIP_DATE);
-	pt_buf_append_le32(out, crc);
-	pt_buf_append_le32(out, clamp32(size));
-	pt_buf_append_le32(out, clamp32(size));
-	pt_buf_append_le16(out, (uint16_t)name_len);
-	pt_buf_append_le16(out, (uint16_t)(wide + 4 + pad));
+	put_fields(out, wide ? 45 : 20, crc, size, name_len, wide + 4 + pad);
 	pt_buf_append(out, name, name_len);
 	if (wide) {
 		pt_buf_append_le16(out, 1);
