@@ -469,8 +469,7 @@ int pt_models_plan_dim(struct pt_models *m, uint64_t key_node, struct pt_request
 	return 0;
 }
 
-/* The first alias whose name does not come before this one. */
-static uint32_t alias_from(const struct pt_model_dir *d, const char *name)
+uint32_t pt_model_dir_from(const struct pt_model_dir *d, const char *name)
 {
 	uint32_t lo = 0, hi = d->alias_count;
 
@@ -487,7 +486,7 @@ static uint32_t alias_from(const struct pt_model_dir *d, const char *name)
 
 const struct pt_model_alias *pt_model_dir_find(const struct pt_model_dir *d, const char *name)
 {
-	uint32_t i = alias_from(d, name);
+	uint32_t i = pt_model_dir_from(d, name);
 
 	return i < d->alias_count && !d->aliases[i].withheld && strcmp(d->aliases[i].name, name) == 0 ? &d->aliases[i] : NULL;
 }
@@ -500,7 +499,7 @@ bool pt_model_dir_leads(const struct pt_model_dir *d, const char *name)
 
 	if (len < 0 || (size_t)len >= sizeof(start))
 		return false;
-	for (i = alias_from(d, start); i < d->alias_count && strncmp(d->aliases[i].name, start, (size_t)len) == 0; i++)
+	for (i = pt_model_dir_from(d, start); i < d->alias_count && strncmp(d->aliases[i].name, start, (size_t)len) == 0; i++)
 		if (!d->aliases[i].withheld)
 			return true;
 	return false;

@@ -49,6 +49,8 @@ int pt_models_dir(struct pt_models *models, uint64_t node, struct pt_model_dir *
  * -EINVAL: the plan cannot be read. */
 int pt_models_plan_dim(struct pt_models *models, uint64_t key_node, struct pt_request *req);
 void pt_model_dir_unref(struct pt_model_dir *dir);                      /* NULL is fine */
+/* The first alias whose name does not come before this one: index in aliases, or their count. */
+uint32_t pt_model_dir_from(const struct pt_model_dir *dir, const char *name);
 /* NULL: no tensor of that name, or (withheld) none that resolves. */
 const struct pt_model_alias *pt_model_dir_find(const struct pt_model_dir *dir, const char *name);
 /* Does the name of a tensor that resolves go on after this one and a slash? */

@@ -27,19 +27,11 @@ int pt_rank_of(const struct pt_request *base, struct pt_partition *ret_rank)
 /* Shape of a tensor of the directory's files by its name; withheld names count, if all who have it agree. */
 static bool shape_by_name(const struct pt_model_dir *dir, const char *name, struct pt_parse_tensor *ret_t)
 {
-	uint32_t i, lo = 0, hi = dir ? dir->alias_count : 0;
 	struct pt_shape first;
 	bool found = false;
+	uint32_t i;
 
-	while (lo < hi) {
-		uint32_t mid = lo + (hi - lo) / 2;
-
-		if (strcmp(dir->aliases[mid].name, name) < 0)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	for (i = lo; dir && i < dir->alias_count && strcmp(dir->aliases[i].name, name) == 0; i++) {
+	for (i = dir ? pt_model_dir_from(dir, name) : 0; dir && i < dir->alias_count && strcmp(dir->aliases[i].name, name) == 0; i++) {
 		pt_container_tensor(dir->files[dir->aliases[i].file].c, dir->aliases[i].tensor, ret_t);
 		if (found && !pt_shape_equal(&first, &ret_t->shape))
 			return false;
