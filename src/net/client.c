@@ -184,6 +184,7 @@ static void *owner(void *arg)
 		int64_t now = pt_time_boot_ns(), wait;
 
 		pt_client_take_addresses(c);
+		pt_client_end_aside(c);
 		look_at_time(c, now);
 		move_bytes(c, 0);
 		wait = next_time(c, now) - pt_time_boot_ns();

@@ -32,7 +32,8 @@ struct pt_net_options {
 enum {
 	PT_NET_RETRY = 1,               /* may be sent again on a new connection: asking twice does no harm */
 	PT_NET_ONCE = 2,                /* may be sent again to a daemon that remembers the session, which will not do it twice */
-	PT_NET_FRONT = 4                /* before all others that wait */
+	PT_NET_FRONT = 4,               /* before all others that wait */
+	PT_NET_ASIDE = 8                /* nobody waits for what it asks: it ends at once where there is no connection, when that is lost, and by pt_net_aside_stop() */
 };
 
 enum pt_net_state {
@@ -71,7 +72,7 @@ struct pt_net_status {
 	bool connected;
 	char peer[300];                 /* as given in hosts */
 	const char *transport;          /* "tcp", "tcp+tls" */
-	uint64_t connects, calls, bytes_in, bytes_out;
+	uint64_t connects, calls, asides, bytes_in, bytes_out;
 	char last_error[300];
 };
 
@@ -86,6 +87,7 @@ struct pt_net_session {
 	uint32_t ops_max;               /* of one commit */
 	uint32_t looks_max;             /* of one MetaLook; 0: none */
 	bool marks;                     /* it tells them */
+	bool watches;                   /* and with the answer to a watch, which is beside all else */
 	uint64_t body_max;
 	int64_t lease_ttl_ns;
 	uint64_t connection;            /* grows with each one made */
@@ -103,6 +105,8 @@ int64_t pt_net_timeout_ns(const struct pt_net_client *c);
 /* Gives the request an id and packs it into call->frame. -ENOMEM; -E2BIG above PT_WIRE_MESSAGE_MAX. */
 int pt_net_pack(struct pt_net_client *c, struct pt_net_call *call, Ptio__Wire__Request *request);
 void pt_net_submit(struct pt_net_client *c, struct pt_net_call *call);
+/* PT_NET_ASIDE calls end now, and as soon as they are made. */
+void pt_net_aside_stop(struct pt_net_client *c);
 /* Whether the session's pins have certainly been kept until now (a renewal's time is not over). */
 bool pt_net_lease_holds(struct pt_net_client *c);
 

@@ -42,7 +42,8 @@ int pt_net_pack(struct pt_net_client *c, struct pt_net_call *call, Ptio__Wire__R
 
 void pt_net_submit(struct pt_net_client *c, struct pt_net_call *call)
 {
-	bool closing;
+	const bool aside = call->flags & PT_NET_ASIDE;
+	bool closing, refused;
 
 	if (!call->reply)
 		call->reply = no_reply;
@@ -52,17 +53,18 @@ void pt_net_submit(struct pt_net_client *c, struct pt_net_call *call)
 	call->attempts = c->attempts;
 	call->deadline_ns = pt_time_boot_ns() + call->extra_ns + (call->hurried && c->timeout_ns > AWAY_NS ? AWAY_NS : c->timeout_ns);
 	closing = c->closing;
-	if (!closing) {
+	refused = closing || (aside && (c->aside_stopped || !c->status.connected));
+	if (!refused) {
 		call->state = PT_NET_QUEUED;
 		if (call->flags & PT_NET_FRONT)
 			TAILQ_INSERT_HEAD(&c->queue, call, link);
 		else
 			TAILQ_INSERT_TAIL(&c->queue, call, link);
-		c->status.calls++;
+		++*(aside ? &c->status.asides : &c->status.calls);
 	}
 	pthread_mutex_unlock(&c->lock);
-	if (closing)
-		call->done(call, pt_fail(EIO, "the store is being closed"));
+	if (refused)
+		call->done(call, closing ? pt_fail(EIO, "the store is being closed") : pt_fail(EIO, "there is no connection to a ptio daemon"));
 	else if (!pthread_equal(pthread_self(), c->thread))
 		pt_client_wake(c);
 }
@@ -132,11 +134,57 @@ static void end_each(struct pt_net_calls *over, const char *why)
 	}
 }
 
+/* Those that nobody waits for, out of the queue. */
+static void take_asides(struct pt_net_client *c, struct pt_net_calls *over)
+{
+	struct pt_net_call *call, *next;
+
+	pthread_mutex_lock(&c->lock);
+	for (call = TAILQ_FIRST(&c->queue); call; call = next) {
+		next = TAILQ_NEXT(call, link);
+		if (call->flags & PT_NET_ASIDE) {
+			TAILQ_REMOVE(&c->queue, call, link);
+			TAILQ_INSERT_TAIL(over, call, link);
+		}
+	}
+	pthread_mutex_unlock(&c->lock);
+}
+
+void pt_net_aside_stop(struct pt_net_client *c)
+{
+	pthread_mutex_lock(&c->lock);
+	c->aside_stopped = true;
+	pthread_mutex_unlock(&c->lock);
+	pt_client_wake(c);
+}
+
+/* One that is half out goes when the rest is, or with its time. */
+void pt_client_end_aside(struct pt_net_client *c)
+{
+	struct pt_net_calls over = TAILQ_HEAD_INITIALIZER(over);
+	struct pt_net_call *call, *next;
+	bool stopped;
+
+	pthread_mutex_lock(&c->lock);
+	stopped = c->aside_stopped;
+	pthread_mutex_unlock(&c->lock);
+	if (!stopped)
+		return;
+	take_asides(c, &over);
+	end_each(&over, "the store is being closed");
+	for (call = TAILQ_FIRST(&c->sent); call; call = next) {
+		next = TAILQ_NEXT(call, link);
+		if (call->flags & PT_NET_ASIDE && call != c->out)
+			pt_client_end(c, call, pt_fail(EIO, "the store is being closed"));
+	}
+}
+
 void pt_client_requeue(struct pt_net_client *c, const char *why)
 {
 	struct pt_net_calls again = TAILQ_HEAD_INITIALIZER(again), over = TAILQ_HEAD_INITIALIZER(over);
 	struct pt_net_call *call;
 
+	take_asides(c, &over);
 	while ((call = TAILQ_FIRST(&c->sent))) {
 		unlink_sent(c, call);
 		if (call != &c->renew && (call->flags & (PT_NET_RETRY | PT_NET_ONCE)))

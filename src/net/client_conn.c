@@ -228,6 +228,7 @@ static int got_proof(struct pt_net_client *c, const Ptio__Wire__ServerProof *p)
 	c->session.ranges_max = s->ranges_max;
 	c->session.looks_max = s->looks_max < PT_WIRE_LOOKS_MAX ? s->looks_max : PT_WIRE_LOOKS_MAX;
 	c->session.marks = s->marks;
+	c->session.watches = s->marks && s->watches;
 	c->session.ops_max = s->ops_max ? s->ops_max : PT_WIRE_KEYS_MAX;
 	c->session.body_max = s->body_max;
 	c->session.lease_ttl_ns = c->ttl_ns;

@@ -35,6 +35,7 @@ struct pt_net_client {
 	struct pt_net_calls queue;
 	uint64_t next_id;
 	bool closing;
+	bool aside_stopped;
 	bool established;               /* a session came about */
 	bool in_vain;                   /* a call has waited out its time since there was a session */
 	uint64_t attempts;              /* connections that came to nothing */
@@ -100,6 +101,7 @@ void pt_client_end_unknown(struct pt_net_client *c);
 /* Ends those whose time is over. False: the connection must go too. */
 void pt_client_end_late_queued(struct pt_net_client *c, int64_t now);
 bool pt_client_end_late_sent(struct pt_net_client *c, int64_t now);
+void pt_client_end_aside(struct pt_net_client *c);              /* those of pt_net_aside_stop() */
 void pt_client_end_all(struct pt_net_client *c);                /* when the owner has ended */
 
 /* client_reach.c. All on the owner's thread. */

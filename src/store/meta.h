@@ -128,6 +128,12 @@ struct pt_meta_ops {
 	 * called. Their gets, scans, looks and commits tell the mark at which they hold as well, and so do the pins of the data engine beside them. */
 	bool (*marks)(void *h);
 	void (*ask_mark)(void *h, struct pt_done *done);
+	/* Of engines that are away, beside `watch`: whether it can be had, and completes when the highest version exceeds `seen`, or after timeout_ns; done->at tells the
+	 * mark then. Nothing is repeated: -EIO as soon as the connection is lost, when there is none, or when the answer is late by more than a moment. news_stop ends
+	 * it, and those that come later. */
+	bool (*has_news)(void *h);
+	void (*news)(void *h, uint64_t seen, int64_t timeout_ns, struct pt_done *done);
+	void (*news_stop)(void *h);
 };
 
 struct pt_meta_cache;
@@ -138,6 +144,7 @@ struct pt_meta {
 	bool read_only;                 /* the checked forms refuse changes: -EROFS */
 	struct pt_meta_cache *cache;    /* of gets and scans of a prefix, or NULL (pt_meta_cache_on) */
 	struct pt_meta_counters counters;       /* each field by an atomic add */
+	uint32_t committing;            /* batches of this process under way; atomically */
 	uint64_t own[PT_META_OWN];      /* versions of this process's last batches, by their remainder; atomically */
 };
 
@@ -191,6 +198,13 @@ bool pt_meta_own(struct pt_meta *m, uint64_t after, uint64_t upto);
 /* The highest version now. */
 int pt_meta_version(struct pt_meta *m, uint64_t *ret_version);
 int pt_meta_watch(struct pt_meta *m, uint64_t seen, int64_t timeout_ns, uint64_t *ret_version);
+/* Of an index that is away, where it tells by itself that somebody has committed: waits until it is beyond `seen` (a mark's version), at most timeout_ns; its mark then. -EIO: nobody can tell whether there is
+ * news, since the connection was lost or nothing was heard of the daemon. After pt_meta_news_stop always, and at once. */
+bool pt_meta_has_news(struct pt_meta *m);
+int pt_meta_news(struct pt_meta *m, uint64_t seen, int64_t timeout_ns, struct pt_meta_mark *ret_mark);
+void pt_meta_news_stop(struct pt_meta *m);
+/* A batch of this process is under way, so that what pt_meta_own says of its version may change. */
+bool pt_meta_committing(struct pt_meta *m);
 int pt_meta_space(struct pt_meta *m, struct pt_meta_space *ret_space);
 int pt_meta_sync(struct pt_meta *m);
 int pt_meta_snapshot(struct pt_meta *m, const char *path);

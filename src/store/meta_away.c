@@ -158,6 +158,32 @@ void pt_meta_away_committed(struct pt_meta *m, const struct pt_meta_asking *aski
 	pt_meta_cache_told(m->cache, &after.at.mark, true);
 }
 
+bool pt_meta_has_news(struct pt_meta *m)
+{
+	return pt_meta_is_away(m) && m->ops->has_news && m->ops->has_news(m->h);
+}
+
+int pt_meta_news(struct pt_meta *m, uint64_t seen, int64_t timeout_ns, struct pt_meta_mark *ret_mark)
+{
+	struct pt_meta_at at = { .marked = false };
+	struct pt_wait w;
+	int rc;
+
+	pt_wait_init(&w);
+	w.done.at = &at;
+	m->ops->news(m->h, seen, timeout_ns, &w.done);
+	rc = pt_wait_finish(&w);
+	if (rc < 0)
+		return rc;
+	*ret_mark = at.mark;
+	return 0;
+}
+
+void pt_meta_news_stop(struct pt_meta *m)
+{
+	m->ops->news_stop(m->h);
+}
+
 int pt_meta_pin(struct pt_meta *m, struct pt_data *d, const struct pt_blob_ref *refs, size_t count)
 {
 	struct pt_meta_asking asking;

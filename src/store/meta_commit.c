@@ -92,6 +92,7 @@ static int commit(struct pt_meta *m, bool lazy, const struct pt_meta_op *ops, si
 		rc = check_batch(ops, count);
 	if (rc < 0)
 		return rc;
+	__atomic_add_fetch(&m->committing, 1, __ATOMIC_SEQ_CST);
 	if (m->cache)
 		pt_meta_cache_begin(m->cache);
 	pt_meta_away_ask(m, &asking);
@@ -105,13 +106,17 @@ static int commit(struct pt_meta *m, bool lazy, const struct pt_meta_op *ops, si
 		cache_after(m, ops, count, version);
 	if (m->cache)
 		pt_meta_cache_end(m->cache);
-	if (rc < 0)
-		return rc;
-	if (pt_meta_writes(ops, count)) /* the version of one that only compares is that of another */
+	if (rc == 0 && pt_meta_writes(ops, count))      /* the version of one that only compares is that of another */
 		__atomic_store_n(&m->own[version % PT_META_OWN], version, __ATOMIC_RELEASE);
-	if (ret_version)
+	__atomic_sub_fetch(&m->committing, 1, __ATOMIC_SEQ_CST);
+	if (rc == 0 && ret_version)
 		*ret_version = version;
-	return 0;
+	return rc;
+}
+
+bool pt_meta_committing(struct pt_meta *m)
+{
+	return __atomic_load_n(&m->committing, __ATOMIC_SEQ_CST) != 0;
 }
 
 bool pt_meta_own(struct pt_meta *m, uint64_t after, uint64_t upto)

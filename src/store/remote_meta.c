@@ -11,6 +11,7 @@
 #include "store/remote_int.h"
 
 #define WATCH_SLICE_NS (INT64_C(10) * 1000000000)       /* of one request; a longer watch is several */
+#define NEWS_LATE_NS (INT64_C(2) * 1000000000)          /* what an answer to a watch may take beyond the time it was to wait: then the daemon is taken for silent */
 
 static void remote_close(void *h)
 {
@@ -305,6 +306,45 @@ static void meta_watch(void *h, uint64_t seen, int64_t timeout_ns, uint64_t *ret
 	watch_send(w);
 }
 
+/* ---- news: one watch, which ends with its connection ---- */
+
+static bool meta_has_news(void *h)
+{
+	return ((struct pt_remote *)h)->session.watches;
+}
+
+static int news_reply(struct pt_net_call *call, const Ptio__Wire__Reply *p)
+{
+	pt_remote_mark((struct pt_remote_op *)call, p);
+	return p->mark ? 0 : pt_fail(EOPNOTSUPP, "this daemon does not tell where its index is when somebody has committed");
+}
+
+static void meta_news(void *h, uint64_t seen, int64_t timeout_ns, struct pt_done *done)
+{
+	Ptio__Wire__Request q = PTIO__WIRE__REQUEST__INIT;
+	Ptio__Wire__MetaWatch watch = PTIO__WIRE__META_WATCH__INIT;
+	struct pt_remote_op *op = pt_remote_op_get(h, done);
+	struct pt_remote *r = h;
+
+	if (!op) {
+		pt_done_call(done, pt_fail_nomem());
+		return;
+	}
+	op->call.flags = PT_NET_ASIDE;
+	op->call.reply = news_reply;
+	op->call.extra_ns = timeout_ns + (r->timeout_ns > NEWS_LATE_NS ? NEWS_LATE_NS - r->timeout_ns : 0);
+	watch.seen = seen;
+	watch.timeout_ns = (uint64_t)timeout_ns;
+	q.op_case = PTIO__WIRE__REQUEST__OP_META_WATCH;
+	q.meta_watch = &watch;
+	pt_remote_send(op, &q);
+}
+
+static void meta_news_stop(void *h)
+{
+	pt_net_aside_stop(((struct pt_remote *)h)->client);
+}
+
 /* ---- the rest ---- */
 
 static int space_reply(struct pt_net_call *call, const Ptio__Wire__Reply *p)
@@ -374,6 +414,7 @@ static void meta_snapshot(void *h, const char *path, struct pt_done *done)
 		.size = sizeof(struct pt_meta_ops), .version = 1, .name = "remote", .durable = (is_durable), .close = remote_close, .get = meta_get, \
 		.scan = meta_scan, .commit = meta_commit, .watch = meta_watch, .space = meta_space, .sync = meta_sync, .snapshot = meta_snapshot, \
 		.look = meta_look, .looks_max = meta_looks_max, .marks = meta_marks, .ask_mark = meta_ask_mark, \
+		.has_news = meta_has_news, .news = meta_news, .news_stop = meta_news_stop, \
 	}
 
 const struct pt_meta_ops pt_remote_meta_ops[2] = { REMOTE_META_OPS(false), REMOTE_META_OPS(true) };

@@ -2,6 +2,7 @@
 net_tests = \
 	tests/unit/test_batch_away \
 	tests/unit/test_net_faults \
+	tests/unit/test_net_news \
 	tests/unit/test_net_peers \
 	tests/unit/test_net_wire \
 	tests/unit/test_rdma_plan \
@@ -17,6 +18,10 @@ tests_unit_test_batch_away_LDADD = $(UNIT_LIBS)
 tests_unit_test_net_faults_SOURCES = tests/unit/test_net_faults.c $(net_support)
 tests_unit_test_net_faults_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_net_faults_LDADD = $(UNIT_LIBS)
+
+tests_unit_test_net_news_SOURCES = tests/unit/test_net_news.c tests/unit/raw_peer.c tests/unit/raw_peer.h $(net_support)
+tests_unit_test_net_news_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_net_news_LDADD = $(UNIT_LIBS)
 
 tests_unit_test_net_peers_SOURCES = tests/unit/test_net_peers.c tests/unit/raw_peer.c tests/unit/raw_peer.h $(net_support)
 tests_unit_test_net_peers_CPPFLAGS = $(UNIT_CPPFLAGS)

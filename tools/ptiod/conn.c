@@ -62,7 +62,17 @@ bool conn_may_read(const struct conn *c)
 {
 	if (c->state == CONN_HELLO || c->state == CONN_PROOF)
 		return !c->goodbye;
-	return c->state == CONN_OPEN && !c->goodbye && c->queued + c->running < CALLS_MAX + 8 && c->bytes_in <= BYTES_MAX && c->bytes_out <= 2 * BYTES_MAX;
+	return c->state == CONN_OPEN && !c->goodbye && c->queued + c->running + c->watching < CALLS_MAX + 8 && c->bytes_in <= BYTES_MAX && c->bytes_out <= 2 * BYTES_MAX;
+}
+
+static bool is_watch(const struct job *job)
+{
+	return job->kind == JOB_REQUEST && job->request->op_case == PTIO__WIRE__REQUEST__OP_META_WATCH;
+}
+
+static uint32_t *counter_of(struct conn *c, const struct job *job)
+{
+	return is_watch(job) ? &c->watching : &c->running;
 }
 
 /* The first that may run now. */
@@ -70,10 +80,10 @@ static struct job *next_job(struct conn *c)
 {
 	struct job *job;
 
-	if (c->running >= RUNNING_MAX || c->bytes_out > BYTES_MAX)
+	if (c->bytes_out > BYTES_MAX)
 		return NULL;
 	TAILQ_FOREACH(job, &c->queue, link)
-		if (!c->ordered || !is_ordered(job))
+		if (is_watch(job) ? c->watching < WATCHES_MAX : c->running < RUNNING_MAX && (!c->ordered || !is_ordered(job)))
 			return job;
 	return NULL;
 }
@@ -85,7 +95,7 @@ static void dispatch(struct conn *c)
 	while ((job = next_job(c))) {
 		TAILQ_REMOVE(&c->queue, job, link);
 		c->queued--;
-		c->running++;
+		++*counter_of(c, job);
 		c->bytes_out += job->cost_out;
 		if (is_ordered(job)) {
 			c->ordered = true;
@@ -180,7 +190,7 @@ static void leave_if_idle(struct conn *c)
 	struct session *ses = c->session;
 	struct conn *next;
 
-	if (c->running)
+	if (c->running || c->watching)
 		return;
 	if (!LIST_EMPTY(&c->uploads)) {
 		struct job *job = job_create(c, JOB_DROP_UPLOADS);
@@ -233,6 +243,7 @@ void conn_close(struct conn *c, const char *why)
 	span_drop(s, c);
 	pt_stream_close(&c->stream);
 	drop_queue(c);
+	watch_drop(s, c);
 	leave_if_idle(c);
 }
 
@@ -255,7 +266,7 @@ void conn_job_back(struct conn *c, struct job *job)
 {
 	struct server *s = c->server;
 
-	c->running--;
+	--*counter_of(c, job);
 	c->bytes_in -= job->cost_in;
 	c->bytes_out -= job->cost_out;
 	if (job->kind == JOB_REQUEST) {

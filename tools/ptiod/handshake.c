@@ -148,7 +148,7 @@ void conn_welcome(struct conn *c, bool resumed)
 	info.ranges_max = PT_WIRE_RANGES_MAX;
 	info.ops_max = PT_WIRE_OPS_MAX;
 	info.looks_max = PT_WIRE_LOOKS_MAX;
-	info.marks = mark_there(s);
+	info.marks = info.watches = mark_there(s);
 	span_admit(s, c);
 	if (s->span) {
 		info.rdma_port = span_port(s);

@@ -16,7 +16,7 @@ static void metric(struct pt_buf *b, const char *name, const char *type, const c
 
 void http_metrics(struct server *s, struct pt_buf *b)
 {
-	uint64_t pins = 0, uploads = 0, queued = 0;
+	uint64_t pins = 0, uploads = 0, queued = 0, watches = 0;
 	struct session *ses;
 	struct conn *c;
 
@@ -27,6 +27,7 @@ void http_metrics(struct server *s, struct pt_buf *b)
 		uploads += c->upload_count;
 		pthread_mutex_unlock(&c->lock);
 		queued += c->queued;
+		watches += c->watching;
 	}
 	metric(b, "clients", "gauge", "Clients that are connected.", s->conn_count - s->stranger_count);
 	metric(b, "sessions", "gauge", "Sessions, with those whose client is away.", s->session_count);
@@ -34,6 +35,7 @@ void http_metrics(struct server *s, struct pt_buf *b)
 	metric(b, "uploads", "gauge", "Uploads that are open.", uploads);
 	metric(b, "requests_waiting", "gauge", "Requests that wait for a worker.", queued);
 	metric(b, "requests_running", "gauge", "Requests that workers or the watcher have.", s->jobs_out);
+	metric(b, "watches", "gauge", "Requests that wait for the index to change.", watches);
 	metric(b, "connections_total", "counter", "Connections that were accepted.", counted(&s->counters.connections));
 	metric(b, "refused_total", "counter", "Connections that were closed for want of room.", counted(&s->counters.refused));
 	metric(b, "auth_failures_total", "counter", "Peers that did not know the secret.", counted(&s->counters.auth_failures));

@@ -25,6 +25,7 @@
 #define CALLS_MAX 64u                           /* requests of a connection that may be under way */
 #define BYTES_MAX ((uint64_t)16 << 20)          /* of bodies, both ways */
 #define RUNNING_MAX 8u                          /* of its jobs that workers have at once */
+#define WATCHES_MAX 4u                          /* of its watches, which are beside these */
 #define UPLOADS_MAX 1024u                       /* open ones of a connection */
 #define UPLOAD_PIECES 4u                        /* that one may write to by RDMA at once */
 #define PINS_MAX 1048576u                       /* of a session */
@@ -93,7 +94,6 @@ struct job {
 	struct pt_blob_ref *refs;       /* JOB_DROP_PINS; owned */
 	size_t ref_count;
 	int64_t watch_until_ns;         /* watch.c */
-	uint64_t watch_version;
 };
 TAILQ_HEAD(jobs, job);
 
@@ -271,6 +271,7 @@ struct conn {
 	/* Jobs: waiting here, at workers, and what they hold. */
 	struct jobs queue;
 	uint32_t queued, running;
+	uint32_t watching;              /* jobs that are watches, which wait for something else than workers: not in `running` */
 	bool ordered;                   /* a job of those that go one by one runs */
 	uint64_t bytes_in, bytes_out;
 	/* Out. */
@@ -308,6 +309,7 @@ void http_read(struct conn *c);
 int watch_start(struct server *s);
 void watch_stop(struct server *s);
 void watch_add(struct server *s, struct job *job);      /* by a worker; the job comes back when it is over */
+void watch_drop(struct server *s, struct conn *c);      /* on the loop: those of a connection that is closed come back now */
 
 /* ---- counters: relaxed atomics, only ever growing ---- */
 struct counters {
@@ -359,9 +361,10 @@ struct server {
 	pthread_mutex_t back_lock;      /* back */
 	struct jobs back;
 
-	pthread_mutex_t watch_lock;     /* watching, watch_stopping */
+	pthread_mutex_t watch_lock;     /* watching, watch_stopping, watch_version */
 	pthread_cond_t watch_cond;
 	struct jobs watching;
+	uint64_t watch_version;         /* of which those that waited have been told */
 	bool watch_stopping, watch_started;
 	pthread_t watch_thread;
 
