@@ -34,6 +34,7 @@ void pt_fs_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 		return;
 	}
 	fi->fh = (uint64_t)(uintptr_t)h;
+	pt_fs_intent_over(fs, fuse_req_ctx(req)->pid);
 	if (fuse_reply_open(req, fi) < 0)
 		pt_fs_handle_free(fs, h);
 }

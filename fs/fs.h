@@ -238,6 +238,8 @@ void pt_fs_intent_hold(struct pt_fs *fs, pid_t tid, struct pt_fs_inode *view);  
 bool pt_fs_intent_held(struct pt_fs *fs, pid_t tid, const struct pt_fs_inode *view);
 /* The thread has opened a view: the next one may be superseded again. */
 void pt_fs_intent_opened(struct pt_fs *fs, pid_t tid);
+/* Before the answer that ends an open of the thread well: where it has been sent back is of no call that comes, though that may look just the same. */
+void pt_fs_intent_over(struct pt_fs *fs, pid_t tid);
 /* A call (pt_fs_caller_call) that opens a file to write it anew gets ESTALE, of which it gets no second one: the view that it finds then is a fresh writer. */
 void pt_fs_intent_rewrite_begin(struct pt_fs *fs, pid_t tid, uint64_t call);
 bool pt_fs_intent_rewrite_end(struct pt_fs *fs, pid_t tid);

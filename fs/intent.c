@@ -254,6 +254,21 @@ bool pt_fs_intent_again(struct pt_fs *fs, pid_t tid, uint64_t serial, uint64_t c
 	return passes;
 }
 
+void pt_fs_intent_over(struct pt_fs *fs, pid_t tid)
+{
+	struct pt_fs_intents *t = fs->intents;
+	struct intent old;                      /* such a note holds nothing */
+	size_t i;
+
+	if (atomic_load(&t->count) == 0)
+		return;
+	pthread_mutex_lock(&t->lock);
+	for (i = 0; i < INTENTS; i++)
+		if (t->intent[i].kind == INTENT_AGAIN && t->intent[i].tid == tid)
+			slot_clear_locked(t, &t->intent[i], &old);
+	pthread_mutex_unlock(&t->lock);
+}
+
 void pt_fs_intent_plain_begin(struct pt_fs *fs, pid_t tid, uint64_t node)
 {
 	intent_put(fs, INTENT_PLAIN, tid, node, NULL, 0);

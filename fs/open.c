@@ -295,6 +295,7 @@ void pt_fs_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	}
 	h->text = text;
 	fi->fh = (uint64_t)(uintptr_t)h;
+	pt_fs_intent_over(fs, fuse_req_ctx(req)->pid);
 	if (fuse_reply_open(req, fi) < 0)
 		pt_fs_handle_close(req, fs, h);
 }
@@ -404,6 +405,7 @@ void pt_fs_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mo
 	fi->fh = (uint64_t)(uintptr_t)h;
 	pt_fs_where_entry(dir, name);
 	pt_fs_inode_looked_up(fs, i);
+	pt_fs_intent_over(fs, ctx->pid);
 	if (fuse_reply_create(req, &e, fi) < 0) {
 		pt_fs_handle_close(req, fs, h);
 		pt_fs_inode_forget(fs, i, 1);

@@ -467,6 +467,21 @@ def test_what_one_call_was_held_for_is_not_what_the_next_one_opens(pair):
             assert value(one / "k/full.npy") == 3 * n + 2
 
 
+def test_a_call_that_looks_like_the_one_before_is_not_taken_for_it(pair):
+    """One thread opens one path again and again, and is sent back for the directories that move: each time for that call alone."""
+    one, two = pair
+    for name, n in (("a", 1), ("b", 2)):
+        put(two.key(f"top/{name}/w") / "full.npy", n)
+    for n in range(10):
+        first, second = (1, 2) if n % 2 == 0 else (2, 1)
+        assert value(one / "top/a/w/full.npy") == first and value(one / "top/b/w/full.npy") == second
+        os.rename(two / "top/a", two / "top/c")
+        with pytest.raises(FileNotFoundError):
+            value(one / "top/a/w/full.npy")
+        os.rename(two / "top/b", two / "top/a")
+        os.rename(two / "top/c", two / "top/b")
+
+
 def test_an_open_directory_that_another_mount_removes_is_empty(pair):
     one, two = pair
     two.key("gone/k")
