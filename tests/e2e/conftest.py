@@ -89,6 +89,12 @@ class Mount:
         return path
 
 
+def metrics(mount):
+    """Numbers of .ptio/metrics, by name."""
+    lines = (mount / ".ptio" / "metrics").read_text().splitlines()
+    return {name: int(value) for name, value in (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))}
+
+
 @pytest.fixture
 def scratch():
     """A directory on a real disk, removed at the end."""
@@ -116,6 +122,15 @@ def mounts(scratch):
 @pytest.fixture
 def mnt(mounts):
     return mounts()
+
+
+@pytest.fixture(params=("dir", "mem"))
+def daemon(request, scratch):
+    """A ptiod, of a folder and of memory."""
+    from daemons import Daemon          # which uses this file
+    d = Daemon(scratch, scratch / "exported" if request.param == "dir" else "mem:256M").start()
+    yield d
+    d.stop()
 
 
 @pytest.fixture(scope="session")

@@ -10,15 +10,10 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from conftest import PTIO
+from conftest import PTIO, metrics
 from harm import flip_on_disk, objects_of
 
 ROWS = 4096
-
-
-def metrics(mnt):
-    lines = (mnt / ".ptio" / "metrics").read_text().splitlines()
-    return {n: int(v) for n, v in (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))}
 
 
 def passes(mnt):

@@ -13,7 +13,8 @@ import pytest
 import safetensors.numpy
 
 import conftest
-from test_metadata import metrics, ops
+from conftest import metrics
+from test_metadata import ops
 
 LONG = "entry_timeout=3600"
 

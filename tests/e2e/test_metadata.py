@@ -9,12 +9,7 @@ import time
 
 import numpy as np
 import pytest
-from conftest import Mount
-
-
-def metrics(mount):
-    lines = (mount / ".ptio/metrics").read_text().splitlines()
-    return {n: int(v) for n, v in (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))}
+from conftest import Mount, metrics
 
 
 def queries(mount):

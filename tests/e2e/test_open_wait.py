@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from test_cached import array, metrics, mmap_of, passes, save
+from conftest import metrics
+from test_cached import array, mmap_of, passes, save
 
 MIB = 1 << 20
 

@@ -11,18 +11,11 @@ import torch
 
 import clients
 from clients import cut, random_array, shard_range
-from conftest import PTIO, PTIOFS
+from conftest import PTIO, PTIOFS, metrics
 from daemons import PTIOD, Daemon, free_port
 
 X = random_array("float32", (256, 512), 1)
 Y = random_array("float32", (256, 512), 2)
-
-
-@pytest.fixture(params=("dir", "mem"))
-def daemon(request, scratch):
-    d = Daemon(scratch, scratch / "exported" if request.param == "dir" else "mem:256M").start()
-    yield d
-    d.stop()
 
 
 @pytest.fixture
@@ -140,11 +133,6 @@ def test_a_daemon_killed_during_writes_leaves_the_old_or_the_new_revision(mounts
         assert low == value + 1 or not saved, "close() had returned 0"
         value = low
     assert daemon.stop() == 0
-
-
-def metrics(mount):
-    lines = pathlib.Path(mount / ".ptio" / "metrics").read_text().splitlines()
-    return {name: int(value) for name, value in (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))}
 
 
 def test_status_says_how_the_store_is_reached(mounts, daemon, options):

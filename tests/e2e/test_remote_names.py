@@ -3,18 +3,13 @@ import os
 import shutil
 import signal
 import threading
+import time
 
 import numpy as np
 import pytest
 
+from conftest import metrics
 from daemons import Daemon
-
-
-@pytest.fixture(params=("dir", "mem"))
-def daemon(request, scratch):
-    d = Daemon(scratch, scratch / "exported" if request.param == "dir" else "mem:256M").start()
-    yield d
-    d.stop()
 
 
 @pytest.fixture
@@ -24,8 +19,7 @@ def two(mounts, daemon):
 
 
 def calls(mount):
-    lines = (mount / ".ptio/metrics").read_text().splitlines()
-    return {n: int(v) for n, v in (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))}["ptio_net_calls_total"]
+    return metrics(mount)["ptio_net_calls_total"]
 
 
 def used(mount, work):
@@ -41,7 +35,7 @@ def value(path):
     return int(np.load(path)[0])
 
 
-def test_what_has_not_changed_is_one_round_trip_a_request(two):
+def test_what_has_not_changed_is_one_round_trip_a_request_at_most(two):
     here, there = two
     for i in range(20):
         np.save(there.key(f"model/layer/w{i}") / "full.npy", np.full(5, i))
@@ -59,10 +53,10 @@ def test_what_has_not_changed_is_one_round_trip_a_request(two):
     cold = used(here, stat_all)
     read_all()
     stat_all()
-    # The look-up of the name; the directories above are the kernel's.
+    # Once more where the mount has only now heard that somebody has committed; else nothing (test_remote_news.py).
     warm = used(here, stat_all)
     assert warm <= 20 + 4, (cold, warm)
-    # Look-up, pin, bytes, unpin.
+    # Pin, bytes, unpin; and attributes, if they were forgotten meanwhile.
     assert used(here, read_all) <= 4 * 20 + 4
 
 
@@ -75,7 +69,10 @@ def test_a_listing_with_attributes_is_a_few_round_trips(two):
         assert sum(e.is_dir() and e.stat().st_mode > 0 for e in os.scandir(here / "many")) == 300
 
     list_all()
-    assert used(here, list_all) <= 30
+    # What has been committed a moment ago makes the kernel ask once more, when this mount hears of it.
+    deadline = time.monotonic() + 20
+    while used(here, list_all) > 30:
+        assert time.monotonic() < deadline
 
 
 def test_what_another_mount_closed_is_opened_at_once_with_everything_in_memory(two):
@@ -128,7 +125,11 @@ def test_directories_that_another_mount_moves_lead_where_they_are(two):
         os.rename(there / "top/c", there / "top/b")
     shutil.rmtree(there / "top/b")
     with pytest.raises(FileNotFoundError):
-        os.stat(here / "top/b/w/full.npy")
+        open(here / "top/b/w/full.npy", "rb")
+    # What only asks for attributes may be late until the mount has heard of it.
+    deadline = time.monotonic() + 20
+    while os.path.exists(here / "top/b/w/full.npy"):
+        assert time.monotonic() < deadline
     assert sorted(os.listdir(here / "top")) == ["a"]
 
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from test_cached import metrics, passes, warm
+from conftest import metrics
+from test_cached import passes, warm
 
 MIB = 1 << 20
 
