@@ -112,9 +112,9 @@ static struct pt_fs_inode *look_up(struct pt_fs *fs, struct pt_fs_inode *dir, co
 	pt_fs_where_entry(dir, e->name);
 	pt_fs_inode_looked_up(fs, pt_fs_inode_ref(fs, i));
 	pt_fs_told(fs, i);              /* before the node is read: whoever changes it later finds it */
-	marked = fs->keeps_views && pt_meta_mark(&fs->store->meta, &mark);      /* of a store that is away it would be a question */
+	marked = fs->keeps_views && pt_meta_mark(&fs->store->meta, &mark);      /* of a store that is away it is a question, once in a request */
 	if (pt_node_get(fs->repo, e->ino, &node) < 0 || node.kind != PT_NODE_DIR || pt_fs_entry_fill(fs, i, &node, ret_e) < 0 ||
-	    !pt_fs_entry_keep(fs, dir, e->name, i, &node, marked ? &mark : NULL, ret_e)) {
+	    !pt_fs_entry_keep(fs, dir, e->name, i, &node, marked ? &mark : NULL, ret_e) || pt_fs_news_missed(fs, marked ? &mark : NULL)) {
 		memset(ret_e, 0, sizeof(*ret_e));
 		pt_fs_inode_forget(fs, i, 1);
 		pt_fs_inode_unref(fs, i);

@@ -153,8 +153,10 @@ struct pt_fs {
 	struct pt_models *models;
 	double entry_timeout;           /* seconds for which the kernel finds names by itself */
 	atomic_bool callers_tell, callers_silent;      /* /proc told of some caller, and did not of another (caller.c) */
-	bool keeps_views;               /* not directories alone: the store is here, and is watched */
+	bool keeps_views;               /* not directories alone: the store is watched */
+	bool news_away;                 /* by asking its daemon (news.c) */
 	struct pt_fs_notifier *notifier;
+	struct pt_fs_news *news;
 	atomic_uint_fast64_t where_serial;
 	struct pt_workers *workers;     /* cached.c */
 	struct pt_buffers buffers;
@@ -350,6 +352,15 @@ void pt_fs_told_free(struct pt_fs *fs);                                 /* when 
 void pt_fs_told(struct pt_fs *fs, struct pt_fs_inode *inode);
 /* The kernel has forgotten the inode. */
 void pt_fs_told_forget(struct pt_fs *fs, struct pt_fs_inode *inode);
+/* All that was told before is forgotten soon. */
+void pt_fs_told_sweep(struct pt_fs *fs);
+
+/* ---- news.c: what others commit ---- */
+int pt_fs_news_start(struct pt_fs *fs);
+void pt_fs_news_stop(struct pt_fs *fs);
+void pt_fs_news_free(struct pt_fs *fs);
+/* What was read at the mark may have been changed without that being told to the kernel any more, though pt_fs_told came before this; NULL: it is not known at which. Of a store that is here never: there the mark itself is to be compared. */
+bool pt_fs_news_missed(struct pt_fs *fs, const struct pt_meta_mark *mark);
 
 /* ---- listing.c: what a directory lists, in pieces ---- */
 struct pt_fs_listed {

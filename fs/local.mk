@@ -25,6 +25,7 @@ fs_ptiofs_SOURCES = \
 	fs/many.c \
 	fs/moments.c \
 	fs/names.c \
+	fs/news.c \
 	fs/open.c \
 	fs/options.c \
 	fs/options.h \

@@ -109,7 +109,7 @@ static void keep(struct pt_fs *fs, const struct found *f, struct pt_fs_inode *in
 	if (!f->marked)
 		return;
 	pt_fs_told(fs, inode);
-	if (!pt_meta_mark(&fs->store->meta, &now) || memcmp(&now, &f->mark, sizeof(now)) != 0)
+	if (!pt_meta_mark(&fs->store->meta, &now) || memcmp(&now, &f->mark, sizeof(now)) != 0 || pt_fs_news_missed(fs, &now))
 		return;
 	if (inode->kind == PT_FS_DIR) {
 		pt_fs_entry_keep(fs, f->parent, f->name, inode, known, &f->mark, e);

@@ -113,14 +113,39 @@ static int reader_opened(struct pt_fs *fs, pid_t tid, int rc)
 	return rc;
 }
 
-static int open_reader(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h, struct pt_fs_inode *i, struct fuse_file_info *fi)
+/* Of a store that is away the answer to a pin tells whether anything has changed, which the check wants to know anyway: so that comes first, and the check asks for nothing. */
+static int pin_ahead(struct pt_fs *fs, struct pt_fs_inode *i, bool *ret_pinned)
 {
-	const struct fuse_ctx *ctx = fuse_req_ctx(req);
-	int rc = reader_check(fs, i, ctx->pid);
+	int rc;
+
+	*ret_pinned = false;
+	if (!fs->news_away || i->kind != PT_FS_VIEW || i->stamp == PT_FS_STAMP_NONE)
+		return 0;
+	rc = pt_fs_reader_pin(fs, i);
+	*ret_pinned = rc == 0;
+	if (rc == 0 || rc == -EIO)
+		return rc;
+	pt_fail_clear();                /* the check says why not */
+	return 0;
+}
+
+static int open_checked(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h, struct pt_fs_inode *i, struct fuse_file_info *fi)
+{
+	bool pinned;
+	int rc = pin_ahead(fs, i, &pinned);
 
 	if (rc == 0)
-		rc = pt_fs_cached_open(req, fs, h, i, fi);
-	return reader_opened(fs, ctx->pid, rc);
+		rc = reader_check(fs, i, fuse_req_ctx(req)->pid);
+	if (rc == 0)
+		rc = h->inode->kind == PT_FS_WHOLE ? pt_fs_whole_open(req, fs, h, fi) : pt_fs_cached_open(req, fs, h, i, fi);
+	if (pinned)
+		pt_fs_reader_unpin(fs, i);
+	return rc;
+}
+
+static int open_reader(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h, struct pt_fs_inode *i, struct fuse_file_info *fi)
+{
+	return reader_opened(fs, fuse_req_ctx(req)->pid, open_checked(req, fs, h, i, fi));
 }
 
 /* A view for writing, by an entry that the kernel may have kept. */
@@ -211,18 +236,13 @@ static int open_sealed(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h,
 
 static int open_whole(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h, struct fuse_file_info *fi)
 {
-	const struct fuse_ctx *ctx = fuse_req_ctx(req);
 	struct pt_fs_inode *origin = h->inode->origin;
-	int rc;
 
 	if (origin->kind == PT_FS_SEALED && ((fi->flags & O_ACCMODE) != O_RDONLY || fi->flags & O_TRUNC))
-		return pt_fs_sealed_write(fs, origin, ctx->pid);
+		return pt_fs_sealed_write(fs, origin, fuse_req_ctx(req)->pid);
 	if ((fi->flags & O_ACCMODE) != O_RDONLY)
 		return origin->kind == PT_FS_VIEW ? open_view(req, fs, h, origin, fi) : open_many(req, fs, h, origin, fi);
-	rc = reader_check(fs, origin, ctx->pid);
-	if (rc == 0)
-		rc = pt_fs_whole_open(req, fs, h, fi);
-	return reader_opened(fs, ctx->pid, rc);
+	return open_reader(req, fs, h, origin, fi);
 }
 
 /* Writes of an ordinary file that is not read by the same descriptor go around the kernel's cache, which would hold every byte once more; what others map of it stays coherent

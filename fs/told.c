@@ -2,7 +2,7 @@
  *
  * An inode whose attributes the kernel may keep is on a list until the kernel is told to forget them, or forgets the inode: so the cost of a change is at most one notification
  * for each reply, however often something changes. What a commit of this process changes is told before the commit returns ("news"). What others commit is noticed by a thread
- * that watches the index, and then all attributes are forgotten ("the rest", a sweep over the whole list); whoever opens something meanwhile asks the index anyway
+ * that watches the index (news.c), and then all attributes are forgotten ("the rest", a sweep over the whole list); whoever opens something meanwhile asks the index anyway
  * (where.c, view.c). Only attributes are forgotten, which takes no lock of an inode or directory; the next stat asks for them, and learns by ESTALE when the name leads
  * elsewhere now.
  *
@@ -24,9 +24,6 @@
 #define NEWS_TRIES 20
 #define NEWS_WAIT_NS 200000L
 #define LATE_WAIT_MAX_NS 100000000
-#define SWEEP_EVERY_NS 20000000         /* at most so often: a sweep makes every path walk ask once more */
-#define WATCH_SLICE_NS 100000000        /* how soon the end is seen */
-#define OWN_TRIES 10
 #define DEFAULT_S 60.0
 #define DEFAULT_AWAY_S 1.0
 
@@ -39,8 +36,8 @@ struct list {
 struct pt_fs_notifier {
 	pthread_mutex_t lock;           /* all below, and told* of inodes */
 	pthread_cond_t cond;            /* something is to be told, or was, or it is the end */
-	pthread_t thread, watcher;
-	bool started, watching, stop;
+	pthread_t thread;
+	bool started, stop;
 	struct list told[BUCKETS];      /* by namespace node */
 	struct list news, rest, late;   /* late: the kernel did not know the inode yet, for whoever replies was held up */
 	size_t planned;                 /* on all lists: those of hangs_on_models() */
@@ -49,7 +46,6 @@ struct pt_fs_notifier {
 	uint64_t busy_serial;           /* of news, else 0 */
 	int64_t late_ns, late_wait_ns;  /* when to try those again */
 	uint32_t sweep_at, sweep_left;  /* buckets */
-	int64_t swept_ns;               /* when the last sweep began */
 };
 
 static struct list *list_of(struct pt_fs_notifier *n, const struct pt_fs_inode *i)
@@ -274,13 +270,6 @@ static uint64_t news_locked(struct pt_fs_notifier *n, uint64_t node)
 	return last;
 }
 
-static void sweep_locked(struct pt_fs_notifier *n)
-{
-	n->sweep_left = BUCKETS;
-	n->swept_ns = pt_time_boot_ns();
-	pthread_cond_broadcast(&n->cond);
-}
-
 static bool untold_locked(const struct pt_fs_notifier *n, uint64_t serial)
 {
 	return (n->busy_serial && n->busy_serial <= serial) || (n->news.first && n->news.first->told_serial <= serial);
@@ -304,77 +293,25 @@ static void changed(void *ctx, uint64_t node)
 
 /* ---- what others commit ---- */
 
-static bool stopping(struct pt_fs_notifier *n)
+void pt_fs_told_sweep(struct pt_fs *fs)
 {
-	bool stop;
-
-	pthread_mutex_lock(&n->lock);
-	stop = n->stop;
-	pthread_mutex_unlock(&n->lock);
-	return stop;
-}
-
-/* All commits between are this process's own, and have been told. Those that are in the index only since now may not have said so yet. */
-static bool all_own(struct pt_fs *fs, uint64_t seen, uint64_t version)
-{
-	bool own = false;
-	int try;
-
-	for (try = 0; !own && try < OWN_TRIES; try++) {
-		if (try)
-			nanosleep(&(struct timespec){ .tv_nsec = NEWS_WAIT_NS }, NULL);
-		own = pt_meta_own(&fs->store->meta, seen, version);
-	}
-	return own;
-}
-
-static void sweep(struct pt_fs_notifier *n)
-{
-	int64_t now, since;
-
-	pthread_mutex_lock(&n->lock);
-	now = pt_time_boot_ns();
-	since = now - n->swept_ns;
-	pthread_mutex_unlock(&n->lock);
-	if (since < SWEEP_EVERY_NS)
-		nanosleep(&(struct timespec){ .tv_nsec = SWEEP_EVERY_NS - since }, NULL);
-	pthread_mutex_lock(&n->lock);
-	sweep_locked(n);
-	pthread_mutex_unlock(&n->lock);
-}
-
-/* An index that cannot be asked now may have changed. */
-static void *watch(void *arg)
-{
-	struct pt_fs *fs = arg;
 	struct pt_fs_notifier *n = fs->notifier;
-	uint64_t seen = 0, version;
-	int rc;
 
-	while (!stopping(n)) {
-		rc = pt_meta_watch(&fs->store->meta, seen, WATCH_SLICE_NS, &version);
-		if (rc < 0) {
-			pt_fail_clear();
-			nanosleep(&(struct timespec){ .tv_nsec = WATCH_SLICE_NS }, NULL);
-			sweep(n);
-		} else if (version != seen) {
-			if (!seen || !all_own(fs, seen, version))
-				sweep(n);
-			seen = version;
-		}
-	}
-	return NULL;
+	pthread_mutex_lock(&n->lock);
+	n->sweep_left = BUCKETS;
+	pthread_cond_broadcast(&n->cond);
+	pthread_mutex_unlock(&n->lock);
 }
 
 /* ---- starting and ending ---- */
 
-static int thread_start(pthread_t *thread, void *(*fn)(void *arg), struct pt_fs *fs, bool *ret_started)
+static int thread_start(struct pt_fs *fs)
 {
-	int rc = pthread_create(thread, NULL, fn, fs);
+	int rc = pthread_create(&fs->notifier->thread, NULL, notify, fs);
 
 	if (rc)
 		return pt_fail(rc, "cannot start a thread: %s", strerror(rc));
-	*ret_started = true;
+	fs->notifier->started = true;
 	return 0;
 }
 
@@ -388,7 +325,8 @@ int pt_fs_told_start(struct pt_fs *fs)
 	/* Without marks every step would have to ask the store, which is what the time is to save. */
 	if (!pt_meta_mark(&fs->store->meta, &mark) || fs->options->entry_timeout == 0)
 		return 0;
-	fs->keeps_views = !pt_fs_transport_is_remote(fs);
+	fs->news_away = pt_meta_has_news(&fs->store->meta);
+	fs->keeps_views = fs->news_away || !pt_fs_transport_is_remote(fs);
 	fs->entry_timeout = fs->options->entry_timeout > 0 ? fs->options->entry_timeout : fs->keeps_views ? DEFAULT_S : DEFAULT_AWAY_S;
 	n = fs->notifier = pt_calloc(1, sizeof(*n));
 	if (!n)
@@ -398,9 +336,9 @@ int pt_fs_told_start(struct pt_fs *fs)
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&n->cond, &attr);
 	pthread_condattr_destroy(&attr);
-	rc = thread_start(&n->thread, notify, fs, &n->started);
+	rc = thread_start(fs);
 	if (rc == 0 && fs->keeps_views)
-		rc = thread_start(&n->watcher, watch, fs, &n->watching);
+		rc = pt_fs_news_start(fs);
 	if (rc == 0)
 		pt_repo_on_change(fs->repo, changed, fs);
 	return rc;
@@ -412,15 +350,14 @@ void pt_fs_told_stop(struct pt_fs *fs)
 
 	if (!n)
 		return;
+	pt_fs_news_stop(fs);
 	pthread_mutex_lock(&n->lock);
 	n->stop = true;
 	pthread_cond_broadcast(&n->cond);
 	pthread_mutex_unlock(&n->lock);
 	if (n->started)
 		pthread_join(n->thread, NULL);
-	if (n->watching)
-		pthread_join(n->watcher, NULL);
-	n->started = n->watching = false;
+	n->started = false;
 }
 
 void pt_fs_told_free(struct pt_fs *fs)
@@ -429,6 +366,7 @@ void pt_fs_told_free(struct pt_fs *fs)
 
 	if (!n)
 		return;
+	pt_fs_news_free(fs);
 	pthread_cond_destroy(&n->cond);
 	pthread_mutex_destroy(&n->lock);
 	free(n);

@@ -58,6 +58,7 @@ void pt_fs_transport_text(const struct pt_fs *fs, void (*metric)(struct pt_buf *
 	metric(out, "net_connected", "gauge", "Whether the daemon is reached now.", net.connected);
 	metric(out, "net_connections_total", "counter", "Connections made to a daemon.", net.connects);
 	metric(out, "net_calls_total", "counter", "Requests sent to it.", net.calls);
+	metric(out, "net_watches_total", "counter", "Requests that the daemon answers when somebody has committed: one after the other, which nobody waits for.", net.asides);
 	metric(out, "net_received_bytes_total", "counter", "Bytes that came over its TCP connections, messages included.", net.bytes_in);
 	metric(out, "net_sent_bytes_total", "counter", "Bytes that went over them.", net.bytes_out);
 	metric(out, "tcp_reads_total", "counter", "Reads of objects that went by TCP.", tcp.reads);

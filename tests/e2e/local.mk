@@ -22,6 +22,7 @@ EXTRA_DIST += \
 	tests/e2e/test_sealed.py \
 	tests/e2e/test_remote_faults.py \
 	tests/e2e/test_remote_names.py \
+	tests/e2e/test_remote_news.py \
 	tests/e2e/test_models_aliases.py \
 	tests/e2e/test_models_clients.py \
 	tests/e2e/test_models_files.py \
