@@ -174,6 +174,22 @@ static size_t safetensors(uint8_t *out, uint32_t tensors, uint32_t bytes_each)
 	return 8 + n + (size_t)tensors * bytes_each;
 }
 
+static int count_record(void *ctx, const void *key, size_t key_len, const void *value, size_t value_len, uint64_t version)
+{
+	(void)key, (void)key_len, (void)value, (void)value_len, (void)version;
+	++*(unsigned *)ctx;
+	return 0;
+}
+
+/* Records of a kind, which is the first byte of their keys. */
+static unsigned records(char kind)
+{
+	unsigned count = 0;
+
+	check_ok(pt_meta_scan_prefix(&pt_repo_store(repo)->meta, &kind, 1, 0, count_record, &count));
+	return count;
+}
+
 START_TEST(each_payload_is_stored_once_and_goes_with_the_last_name)
 {
 	uint8_t *data = malloc(1u << 20);
@@ -186,6 +202,10 @@ START_TEST(each_payload_is_stored_once_and_goes_with_the_last_name)
 	ck_assert_uint_eq(help_blobs(repo), 2);
 	check_ok(pt_gc_run(repo, &stats));
 	ck_assert_uint_eq(help_blobs(repo), 2);
+	ck_assert_uint_eq(records('o'), 2);
+	ck_assert_uint_eq(records('h'), 1);
+	ck_assert_uint_eq(records('r'), 1);
+	ck_assert_uint_eq(records('x'), 0);
 	check_ok(pt_container_load(repo, &node, &c));
 	check_ok(pt_node_pin(repo, &node));
 	check_ok(pt_node_unlink(repo, PT_NODE_ROOT, "m.safetensors"));
@@ -197,6 +217,7 @@ START_TEST(each_payload_is_stored_once_and_goes_with_the_last_name)
 	check_ok(pt_gc_run(repo, &stats));
 	ck_assert_uint_eq(help_blobs(repo), 0);
 	ck_assert_uint_eq(stats.objects_removed, 2);
+	ck_assert_uint_eq(records('o') + records('h') + records('r') + records('x'), 0);
 	free(data);
 }
 END_TEST
