@@ -168,12 +168,24 @@ int pt_container_manifest(const struct pt_container *c, uint32_t i, struct pt_ma
 	return 0;
 }
 
+/* One object of it as a manifest, in the caller's memory. */
+static void object_manifest(const struct pt_container *c, uint32_t object, struct pt_object *o, struct pt_manifest *ret_m)
+{
+	memset(o, 0, sizeof(*o));
+	object_expand(&c->objects[object], o);
+	memset(ret_m, 0, sizeof(*ret_m));
+	ret_m->node = c->node;
+	ret_m->revision = 1;
+	ret_m->objects = o;
+	ret_m->object_count = 1;
+}
+
 int pt_container_verify(const struct pt_container *c, uint32_t object, void (*progress)(void *ctx, uint64_t bytes), void *ctx)
 {
-	struct pt_object o = { .bytes = 0 };
-	struct pt_manifest m = { .node = c->node, .revision = 1, .objects = &o, .object_count = 1 };
+	struct pt_manifest m;
+	struct pt_object o;
 
-	object_expand(&c->objects[object], &o);
+	object_manifest(c, object, &o, &m);
 	return pt_object_verify(c->repo, &m, 0, progress, ctx);
 }
 
@@ -242,6 +254,16 @@ static int batch_read(struct pt_container *c, struct batch *b)
 	return rc < 0 ? rc : 0;
 }
 
+static int verbatim_read(struct pt_container *c, void *buf, uint64_t len, uint64_t off)
+{
+	struct pt_object_range range = { .off = off, .len = len, .buf = buf };
+	struct pt_manifest m;
+	struct pt_object o;
+
+	object_manifest(c, 0, &o, &m);
+	return pt_object_read(c->repo, &m, &range, 1);
+}
+
 int64_t pt_container_read(struct pt_container *c, void *buf, uint64_t len, uint64_t off)
 {
 	struct batch *b = NULL;
@@ -253,6 +275,10 @@ int64_t pt_container_read(struct pt_container *c, void *buf, uint64_t len, uint6
 	if (off >= c->size)
 		return 0;
 	len = pt_size_min(pt_size_min(len, c->size - off), INT64_MAX);
+	if (c->verbatim) {
+		rc = verbatim_read(c, buf, len, off);
+		return rc < 0 ? rc : (int64_t)len;
+	}
 	for (left = len, s = segment_find(c, off); left && !rc; s++, left -= n, off += n, out += n) {
 		const struct pt_container_segment *seg = &c->segments[s];
 
