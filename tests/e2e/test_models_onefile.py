@@ -119,6 +119,20 @@ def test_a_small_tensor_is_read_without_the_rest(mounts):
     assert moved(mnt) - before <= 2 * MIB
 
 
+@pytest.mark.parametrize("options", ["", "serve=stream", "serve=cache", "verify=whole", "verify=off"])
+def test_a_large_tensor_moves_each_byte_once(mounts, options):
+    mnt = mounts(options=options)
+    sd = {"a": torch.rand(1237), "b": torch.arange(9 << 20, dtype=torch.int32).reshape(3072, 3072), "c": torch.rand(77777)}
+    safetensors.torch.save_file(sd, mnt.key("m") / "model.safetensors")
+    mnt.stop()
+    mnt.start()
+    before = moved(mnt)
+    assert torch.equal(torch.load(mnt / "m" / "b" / "full.pt"), sd["b"])
+    assert moved(mnt) - before <= (36 + 4) * MIB
+    assert np.array_equal(np.load(mnt / "m" / "b" / "full.npy", mmap_mode="r"), sd["b"].numpy())
+    assert torch.equal(torch.load(mnt / "m" / "b" / "tp=1of2,dim=1" / "shard.pt"), sd["b"][:, 1536:])
+
+
 def test_damage_is_told_where_it_is_and_nowhere_else(mounts):
     mnt = mounts()
     sd = {f"w{i}": torch.rand(512, 1024) for i in range(8)}

@@ -5,6 +5,7 @@
 Runs in tests/vm/vm only, by tests/vm/suite; with Python's own library only. The last line is "N passed, N failed".
 """
 import errno
+import json
 import os
 import pathlib
 import random
@@ -76,13 +77,35 @@ def write(mount, key, data):
     (mount / key / "full.npy").write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + data)
 
 
-def read(path, want):
-    """In whole chunks: (chunks that are EIO, chunks that are wrong)."""
+def write_model(mount, name, tensors):
+    """A safetensors file of several tensors, all rows of 4096 bytes."""
+    header, at = {}, 0
+    for key, bytes_ in tensors.items():
+        header[key] = {"dtype": "U8", "shape": [len(bytes_) // 4096, 4096], "data_offsets": [at, at + len(bytes_)]}
+        at += len(bytes_)
+    text = json.dumps(header).encode()
+    (mount / name).mkdir()
+    (mount / name / "m.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + b"".join(tensors.values()))
+
+
+def damage_on_disk(pattern, piece):
+    for path in (work / "store/objects").rglob(pattern):
+        whole = path.read_bytes()
+        at = whole.find(piece)
+        if at >= 0:
+            path.chmod(0o600)
+            with open(path, "r+b") as f:
+                f.seek(at)
+                f.write(bytes([whole[at] ^ 1]))
+
+
+def read(path, want, step=MIB):
+    """In whole chunks, or other pieces: (those that are EIO, those that are wrong)."""
     failed = wrong = 0
     fd = os.open(path, os.O_RDONLY)
-    for at in range(0, len(want), MIB):
+    for at in range(0, len(want), step):
         try:
-            wrong += os.pread(fd, MIB, at) != want[at:at + MIB]
+            wrong += os.pread(fd, step, at) != want[at:at + step]
         except OSError as e:
             failed += 1
             wrong += e.errno != errno.EIO
@@ -95,6 +118,9 @@ data = {name: random.Random(name).randbytes(4 * MIB) for name in ("arena", "disk
 writer = Mount("writer", "tcp")
 for name, bytes_ in data.items():
     write(writer, name, bytes_)
+model, damaged = ({key: random.Random(name + key).randbytes(2 * MIB) for key in "ab"} for name in ("model", "damaged"))
+write_model(writer, "model", model)
+write_model(writer, "damaged", damaged)
 writer.stop()
 
 first = Mount("first", "rdma")
@@ -107,16 +133,22 @@ failed, wrong = read(second / "arena/full.bin", data["arena"])
 check(f"a byte damaged in the arena is an error of its chunk ({failed}), never data ({wrong})", (failed, wrong) == (1, 0))
 check("and is named", "/arena/full.bin" in (second / ".ptio/errors").read_text())
 
-for path in (work / "store/objects").rglob("*.safetensors"):
-    whole = path.read_bytes()
-    at = whole.find(data["disk"][3 * MIB:3 * MIB + 100])
-    if at >= 0:
-        with open(path, "r+b") as f:
-            f.seek(at)
-            f.write(bytes([whole[at] ^ 1]))
+damage_on_disk("*.safetensors", data["disk"][3 * MIB:3 * MIB + 100])
 failed, wrong = read(second / "disk/full.bin", data["disk"])
 check(f"a byte damaged on disk is an error ({failed}), never data ({wrong})", 1 <= failed <= 2 and wrong == 0)
 check("and is named", "/disk/full.bin" in (second / ".ptio/errors").read_text())
+
+
+def columns(key, half):
+    """A shard on dim 1: pieces of 2048 bytes, which are read as they are, since the daemon has checked the chunks that they lie in."""
+    want = b"".join(model[key][at:at + 2048] for at in range(half * 2048, len(model[key]), 4096))
+    return read(second / "model" / key / f"tp={half}of2,dim=1/shard.bin", want)
+
+
+check("columns of a tensor of a file are read", columns("b", 0) == (0, 0))
+damage_on_disk("*.blob", damaged["b"][MIB:MIB + 100])
+failed, wrong = read(second / "damaged/b/tp=0of2,dim=1/shard.bin", b"".join(damaged["b"][at:at + 2048] for at in range(0, 2 * MIB, 4096)), step=4096)
+check(f"a byte damaged on disk in a file of several tensors is an error ({failed}), never data ({wrong})", failed > 0 and wrong == 0)
 second.stop()
 
 third = Mount("third", "rdma", timeout=5)
