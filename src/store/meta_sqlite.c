@@ -202,6 +202,8 @@ static int commit_locked(struct sqlite_meta *m, const struct pt_meta_op *ops, si
 	} else if (rc == 0 && m->released && ++m->batches % RESERVE_EVERY == 0) {
 		m->released = !pt_sqlite_file_reserve(m->path);
 	}
+	if (rc == 0 || rc == -EAGAIN)
+		m->writer->in_vain = false;
 	return rc;
 }
 

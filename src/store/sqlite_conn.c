@@ -60,6 +60,10 @@ uint64_t pt_sqlite_record_hash(const void *key, size_t key_len, uint64_t version
 	return pt_hash64(b, sizeof(b));
 }
 
+int64_t pt_sqlite_busy_ns = 30 * INT64_C(1000000000);
+
+#define IN_VAIN 64                      /* the part of that time that calls wait which come after one that has waited in vain: a process that stopped holds up one, not one after the other */
+
 /* Short sleeps with some spread: commits take a millisecond or so, and many processes may wait. */
 static int on_busy(void *ctx, int times)
 {
@@ -70,8 +74,10 @@ static int on_busy(void *ctx, int times)
 
 	if (times == 0)
 		c->busy_since_ns = now;
-	if (now - c->busy_since_ns > PT_SQLITE_BUSY_NS)
+	if (now - c->busy_since_ns > (c->in_vain ? pt_sqlite_busy_ns / IN_VAIN : pt_sqlite_busy_ns)) {
+		c->in_vain = true;
 		return 0;
+	}
 	sqlite3_randomness((int)sizeof(r), &r);
 	pause.tv_nsec = 200000 + r % (times < 4 ? 400000u : 4000000u);
 	nanosleep(&pause, NULL);
@@ -115,7 +121,7 @@ int pt_sqlite_conn_fail(struct pt_sqlite_conn *c, int sqlite_rc)
 	case SQLITE_LOCKED:
 	case SQLITE_PROTOCOL:
 		return pt_fail(EIO, "the index %s stayed locked by another process for %d s; see which one holds it (fuser) and end it",
-			       c->name, (int)(PT_SQLITE_BUSY_NS / INT64_C(1000000000)));
+			       c->name, (int)(pt_sqlite_busy_ns / INT64_C(1000000000)));
 	case SQLITE_CORRUPT:
 	case SQLITE_NOTADB:
 	case SQLITE_FORMAT:

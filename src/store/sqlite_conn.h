@@ -14,7 +14,8 @@
 #include <sqlite3.h>
 
 #define PT_SQLITE_FORMAT 1
-#define PT_SQLITE_BUSY_NS (30 * INT64_C(1000000000))    /* how long to wait for another process */
+
+extern int64_t pt_sqlite_busy_ns;       /* how long to wait for another process: 30 s, and for tests less */
 
 enum pt_sqlite_stmt {
 	PT_SQLITE_BEGIN,                /* for writing */
@@ -36,6 +37,7 @@ struct pt_sqlite_conn {
 	sqlite3 *db;
 	const char *name;               /* for sentences: the path, or "in memory"; not owned */
 	int64_t busy_since_ns;
+	bool in_vain;                   /* it has been waited for that long, and nothing could be written since */
 	sqlite3_stmt *stmts[PT_SQLITE_STMTS];
 	struct pt_sqlite_conn *next;    /* in the pool */
 };

@@ -199,7 +199,7 @@ int pt_sqlite_file_copy(struct pt_sqlite_conn *from, const char *path)
 		rc = sqlite3_backup_step(backup, -1);
 		if (rc == SQLITE_BUSY || rc == SQLITE_LOCKED)
 			nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
-	} while ((rc == SQLITE_BUSY || rc == SQLITE_LOCKED) && pt_time_boot_ns() - from->busy_since_ns < PT_SQLITE_BUSY_NS);
+	} while ((rc == SQLITE_BUSY || rc == SQLITE_LOCKED) && pt_time_boot_ns() - from->busy_since_ns < pt_sqlite_busy_ns);
 	sqlite3_backup_finish(backup);
 	rc = rc == SQLITE_DONE ? 0 : pt_sqlite_conn_fail(&to, rc);
 out:

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/io.h"
+#include "store/sqlite_conn.h"
 #include "store/sqlite_news.h"
 #include "store/sqlite_vfs.h"
 #include "unit/rng.h"
@@ -255,6 +256,38 @@ START_TEST(news_of_a_log_are_what_is_written_to_it)
 	/* Without inotify it is time to look again all the same. */
 	pt_sqlite_news_wait(&news, INT64_MAX);
 	close(fd);
+}
+END_TEST
+
+START_TEST(a_process_that_stopped_with_the_lock_is_not_waited_for_by_one_after_the_other)
+{
+	const int64_t as_it_was = pt_sqlite_busy_ns;
+	struct pt_meta meta;
+	int64_t begun;
+	sqlite3 *db;
+
+	MUST_WORK(pt_meta_sqlite_open(path, &meta));
+	MUST_WORK(meta_count_up(&meta));
+	MUST(sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE, PT_SQLITE_VFS) == SQLITE_OK);
+	MUST(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL) == SQLITE_OK);
+	pt_sqlite_busy_ns = INT64_C(1000000000);
+	begun = pt_time_boot_ns();
+	MUST_FAIL(EIO, meta_count_up(&meta));
+	ck_assert_int_ge(pt_time_boot_ns() - begun, pt_sqlite_busy_ns);
+	ck_assert_ptr_nonnull(strstr(pt_fail_sentence(), "stayed locked by another process"));
+	for (int i = 0; i < 20; i++)
+		MUST_FAIL(EIO, meta_count_up(&meta));
+	ck_assert_int_lt(pt_time_boot_ns() - begun, 11 * pt_sqlite_busy_ns);
+	MUST(sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL) == SQLITE_OK);
+	MUST_WORK(meta_count_up(&meta));
+	/* From then on it is waited for as before. */
+	MUST(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL) == SQLITE_OK);
+	begun = pt_time_boot_ns();
+	MUST_FAIL(EIO, meta_count_up(&meta));
+	ck_assert_int_ge(pt_time_boot_ns() - begun, pt_sqlite_busy_ns);
+	pt_sqlite_busy_ns = as_it_was;
+	sqlite3_close(db);
+	pt_meta_close(&meta);
 }
 END_TEST
 
@@ -600,6 +633,7 @@ int main(void)
 	tcase_add_test(tcases[0], a_watch_hands_what_it_waits_with_to_the_next);
 	tcase_add_test(tcases[0], batches_of_this_process_are_told_from_others);
 	tcase_add_test(tcases[0], news_of_a_log_are_what_is_written_to_it);
+	tcase_add_test(tcases[0], a_process_that_stopped_with_the_lock_is_not_waited_for_by_one_after_the_other);
 	tcase_add_test(tcases[0], an_index_made_by_many_at_once_is_one);
 	tcase_add_test(tcases[0], a_forked_child_is_refused);
 	tcase_add_test(tcases[1], a_flipped_bit_is_refused_or_harmless);
