@@ -1,5 +1,7 @@
 /* tests/unit/test_upload.c - files go in, what DESIGN's table of writes says is stored: rows, formats, tensor objects, strided tensors, bare
  * payloads, broken files. */
+#include <sys/mman.h>
+
 #include "format/serve.h"
 #include "lib/tensor_help.h"
 
@@ -154,6 +156,45 @@ START_TEST(only_the_owned_bytes_are_stored)
 	pt_manifest_unref(m);
 	expect("full", 1, -1, 0, 0);
 	pt_buf_done(&file);
+}
+END_TEST
+
+#define PAGE ((uint64_t)4096)
+#define ROWS_BYTES ((uint64_t)16 << 20) /* of float32 [4096, 1024] */
+
+/* Bytes [begin, end) can no longer be looked at, as far as they are whole pages. */
+static void hide(uint8_t *file, uint64_t begin, uint64_t end)
+{
+	begin = (begin + PAGE - 1) / PAGE * PAGE;
+	end = end / PAGE * PAGE;
+	ck_assert(begin < end && mprotect(file + begin, end - begin, PROT_NONE) == 0);
+}
+
+/* Whoever hashed or copied a byte that is not owned would end by SIGSEGV. (Those of torch.save are looked at: the file has a checksum of all of them.) */
+START_TEST(bytes_that_are_not_owned_are_not_looked_at)
+{
+	static const enum pt_format formats[] = { PT_FORMAT_NPY, PT_FORMAT_SAFETENSORS };
+	static const uint64_t pieces[] = { UINT64_MAX, 1 << 20, 100000 };
+	struct pt_buf file = file_of(formats[_i / 3], PT_DTYPE_F32, "4096,1024", 1);
+	struct pt_repo_counters before, after;
+	uint64_t payload = 0;
+	uint8_t *want = malloc(ROWS_BYTES), *map;
+
+	help_fill(want, ROWS_BYTES, 1);
+	while (memcmp(file.data + payload, want, 4096) != 0)
+		payload++;
+	map = mmap(NULL, file.len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ck_assert(map != MAP_FAILED);
+	memcpy(map, file.data, file.len);
+	hide(map, payload, payload + ROWS_BYTES / 4);
+	hide(map, payload + ROWS_BYTES / 2, payload + ROWS_BYTES);
+	pt_repo_counters(repo, &before);
+	OK(write_file("writer=1of4@0/full", map, file.len, pieces[_i % 3]));
+	pt_repo_counters(repo, &after);
+	ck_assert_uint_eq(after.bytes_stored - before.bytes_stored, ROWS_BYTES / 4);
+	munmap(map, file.len);
+	pt_buf_done(&file);
+	free(want);
 }
 END_TEST
 
@@ -477,6 +518,7 @@ static void add(TCase *tc)
 	tcase_add_test(tc, rows_of_the_write_table);
 	tcase_add_test(tc, put_is_refused_where_a_revision_is);
 	tcase_add_test(tc, only_the_owned_bytes_are_stored);
+	tcase_add_loop_test(tc, bytes_that_are_not_owned_are_not_looked_at, 0, 6);
 	tcase_add_test(tc, every_format_in_pieces_of_any_size);
 	tcase_add_test(tc, a_bare_payload_has_the_dtype_and_shape_of_the_revision_or_of_a_hint);
 	tcase_add_test(tc, zeros_are_a_hole);
