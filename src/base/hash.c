@@ -11,11 +11,6 @@
 #ifdef HAVE_XXH_DISPATCH
 #include <xxh_x86dispatch.h>            /* from here on XXH3_* are those that look at the processor */
 #endif
-#ifdef HAVE_LIBDEFLATE
-#include <libdeflate.h>
-#else
-#include <zlib.h>
-#endif
 
 #include "base/alloc.h"
 #include "base/error.h"
@@ -38,22 +33,6 @@ static const uint8_t zeros[ZEROS_LEN];
 uint64_t pt_hash64(const void *data, size_t len)
 {
 	return XXH3_64bits(data, len);
-}
-
-uint32_t pt_crc32(uint32_t crc, const void *data, uint64_t len)
-{
-#ifdef HAVE_LIBDEFLATE
-	return len ? libdeflate_crc32(crc, data, (size_t)len) : crc;
-#else
-	const uint8_t *p = data;
-	uint64_t n;
-
-	for (; len; p += n, len -= n) {
-		n = pt_size_min(len, (uint64_t)1 << 30);
-		crc = (uint32_t)crc32(crc, p, (uInt)n);
-	}
-	return crc;
-#endif
 }
 
 static struct pt_hash128 hash128_canonical(XXH128_hash_t h)

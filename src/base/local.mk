@@ -1,6 +1,7 @@
 libptio_core_la_SOURCES += \
 	src/base/alloc.c src/base/alloc.h \
 	src/base/buf.c src/base/buf.h \
+	src/base/crc.c \
 	src/base/error.c src/base/error.h \
 	src/base/hash.c src/base/hash.h \
 	src/base/hash_zeros.c src/base/hash_zeros.h \

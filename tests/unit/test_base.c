@@ -279,6 +279,36 @@ START_TEST(crc32_is_that_of_zip_in_one_piece_or_many)
 }
 END_TEST
 
+static uint32_t crc_bit_by_bit(uint32_t crc, const uint8_t *p, size_t len)
+{
+	for (crc = ~crc; len; p++, len--) {
+		crc ^= *p;
+		for (int bit = 0; bit < 8; bit++)
+			crc = crc >> 1 ^ (crc & 1 ? 0xedb88320 : 0);
+	}
+	return ~crc;
+}
+
+/* Wherever they begin, whatever came before. */
+START_TEST(crc_of_runs_of_any_length_is_that_of_their_bits)
+{
+	static const size_t lengths[] = { 255, 256, 1023, 1024, 1025, 1279, 1280, 1281, 4095, 4096, 65536, 65537, 100003 };
+	uint8_t *bytes = malloc(100100);
+	uint32_t crc = 0, n = 1;
+
+	for (size_t i = 0; i < 100100; i++)
+		bytes[i] = (uint8_t)((n = n * 1664525 + 1013904223) >> 24);
+	for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++)
+		for (size_t off = 0; off < 70; off += 23) {
+			uint32_t want = crc_bit_by_bit(crc, bytes + off, lengths[i]);
+
+			ck_assert_uint_eq(pt_crc32(crc, bytes + off, lengths[i]), want);
+			crc = want;
+		}
+	free(bytes);
+}
+END_TEST
+
 static void check_hasher(size_t len, size_t zeros_at, size_t piece)
 {
 	uint8_t *data = calloc(len + 1, 1);
@@ -437,6 +467,7 @@ int main(void)
 	tcase_add_test(tcase, hashes_are_those_of_xxh3);
 	tcase_add_test(tcase, hashes_do_not_depend_on_the_processor);
 	tcase_add_test(tcase, crc32_is_that_of_zip_in_one_piece_or_many);
+	tcase_add_test(tcase, crc_of_runs_of_any_length_is_that_of_their_bits);
 	tcase_add_test(tcase, the_hasher_gives_what_hashing_at_once_gives);
 	tcase_add_test(tcase, a_hasher_without_memory_says_so);
 	tcase_add_test(tcase, identifiers_have_one_spelling);
