@@ -1,8 +1,8 @@
-/* fs/cached.c - how views are served: streamed, or from memory (cache/), by the kernel itself where it can (docs/PERFORMANCE.md "Which way a view is served").
+/* fs/cached.c - how views are served: streamed, or from memory (cache/), or as the store has them (stored.c), by the kernel itself where it can (docs/PERFORMANCE.md "Which way a view is served").
  *
  * "View" means all that readers' inodes are: views, files of many tensors (many.c), containers under their own name (sealed.c).
- * A view that is whole in memory has a second node, of kind PT_FS_WHOLE, whose opens are all passed through to its file in memory: the kernel wants every open of
- * a node to be of one sort. Its origin is the view's own node; attributes and writes go there. OPEN of the origin is ESTALE then, and the look-up
+ * A view that is whole in memory, or that the store has as it reads, has a second node, of kind PT_FS_WHOLE, whose opens are all passed through to that file: the kernel wants
+ * every open of a node to be of one sort, and of one file. A copy in memory is taken before the store's own file once no open of that is left. Its origin is the view's own node; attributes and writes go there. OPEN of the origin is ESTALE then, and the look-up
  * that follows finds the whole one. Should the file be evicted between the two, the whole node is served as the origin would be (`plain`), and stays so until these are closed. */
 #include "config.h"
 
@@ -152,20 +152,31 @@ int pt_fs_cached_start(struct pt_fs *fs)
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
 	int rc;
 
-	rc = pt_workers_create(cpus < 2 ? 2 : cpus > WORKERS_MAX ? WORKERS_MAX : (uint32_t)cpus, &fs->workers);
+	rc = pt_marks_create(&fs->marks);
+	if (rc == 0)
+		rc = pt_workers_create_idle(1, &fs->idle);
+	if (rc == 0)
+		rc = pt_workers_create(cpus < 2 ? 2 : cpus > WORKERS_MAX ? WORKERS_MAX : (uint32_t)cpus, &fs->workers);
 	if (rc == 0)
 		rc = pt_buffers_init(&fs->buffers, BUFFERS);
 	fs->buffers.watch = (struct pt_buffers_watch){ pt_fs_memory_add, pt_fs_memory_remove, fs };
 	if (rc == 0)
 		rc = pt_vcache_create(fs->options->serve == PT_SERVE_STREAM ? 0 : fs->options->cache_size, fs->workers, &fs->cache);
+	if (rc == 0)
+		pt_vcache_idle(fs->cache, fs->idle);
 	return rc;
 }
 
 void pt_fs_cached_stop(struct pt_fs *fs)
 {
 	pt_workers_stop(fs->workers);
+	pt_workers_stop(fs->idle);
 	pt_vcache_free(fs->cache);
 	fs->cache = NULL;
+	pt_workers_free(fs->idle);
+	fs->idle = NULL;
+	pt_marks_free(fs->marks);
+	fs->marks = NULL;
 	pt_buffers_done(&fs->buffers);
 	pt_workers_free(fs->workers);
 	fs->workers = NULL;
@@ -180,7 +191,7 @@ void pt_fs_cached_init(struct pt_fs *fs, struct fuse_conn_info *conn)
 		conn->want |= FUSE_CAP_DIRECT_IO_ALLOW_MMAP;
 		fs->direct_mmap = true;
 	}
-	if (conn->capable & FUSE_CAP_PASSTHROUGH && pt_vcache_enabled(fs->cache)) {
+	if (conn->capable & FUSE_CAP_PASSTHROUGH && (pt_vcache_enabled(fs->cache) || (fs->options->serve != PT_SERVE_STREAM && fs->store->data.ops->fd_get))) {
 		conn->want |= FUSE_CAP_PASSTHROUGH;
 		atomic_store(&fs->passthrough, true);
 	}
@@ -229,36 +240,55 @@ static void from_memory(struct pt_fs *fs, struct pt_fs_handle *h, struct pt_vcac
 	fi->keep_cache = !fi->direct_io;
 }
 
-int pt_fs_cached_open(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h, struct pt_fs_inode *i, struct fuse_file_info *fi)
+/* A large view: 1: it is to be opened by its whole node; else how it is served by its own. */
+static int open_large(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h, struct pt_fs_inode *i, bool again, struct fuse_file_info *fi)
 {
-	enum pt_serve_way way = fs->options->serve;
+	bool retrying = pt_fs_intent_retrying(fs, fuse_req_ctx(req)->pid);      /* for the kernel looks again only once */
 	struct pt_vcache_file *file;
 	struct pt_vcache_key key;
-	uint32_t opens;
+
+	key_of(fs, i, &key);
+	if (!retrying && !(fi->flags & O_DIRECT) && (again || fs->options->open_wait_ns) && pt_fs_stored_is(fs, i)) {
+		file = pt_vcache_find(fs->cache, &key, false);
+		pt_vcache_put(fs->cache, file);
+		if (file || pt_fs_stored_open(req, fs, i, &key, &h->looking))
+			return 1;
+		if (h->looking) {
+			stream(fs, h, i, false, fi);
+			return 0;
+		}
+	}
+	file = pt_vcache_enabled(fs->cache) ? pt_fs_fill_for(fs, i, &key, again, fi->flags) : NULL;
+	if (file && atomic_load(&fs->passthrough) && !retrying && pt_fs_fill_wait(req, fs, file, pt_fs_reader_size(i))) {
+		pt_vcache_put(fs->cache, file);
+		return 1;
+	}
+	if (file)
+		from_memory(fs, h, file, fi);
+	else
+		stream(fs, h, i, again && fs->options->serve != PT_SERVE_STREAM, fi);
+	return 0;
+}
+
+int pt_fs_cached_open(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h, struct pt_fs_inode *i, struct fuse_file_info *fi)
+{
+	bool again;
 	int rc;
 
 	rc = pt_fs_reader_pin(fs, i);
 	if (rc < 0)
 		return rc;
 	fi->noflush = 1;
-	opens = atomic_fetch_add(&i->opens, 1) + 1;
-	if (!large(fs, i) || !pt_vcache_enabled(fs->cache)) {
-		stream(fs, h, i, opens > 1 && way != PT_SERVE_STREAM, fi);
+	again = atomic_fetch_add(&i->opens, 1) > 0;
+	pt_fs_intent_unpassed_end(fs, fuse_req_ctx(req)->pid, i->node);
+	if (!large(fs, i)) {
+		stream(fs, h, i, again && fs->options->serve != PT_SERVE_STREAM, fi);
 		return 0;
 	}
-	key_of(fs, i, &key);
-	file = pt_fs_fill_for(fs, i, &key, opens > 1, fi->flags);
-	/* Its whole node is to be opened; but the kernel looks again only once. */
-	if (file && atomic_load(&fs->passthrough) && !pt_fs_intent_retrying(fs, fuse_req_ctx(req)->pid) && pt_fs_fill_wait(req, fs, file, pt_fs_reader_size(i))) {
-		pt_vcache_put(fs->cache, file);
-		pt_fs_reader_unpin(fs, i);
-		return -ESTALE;
-	}
-	if (file)
-		from_memory(fs, h, file, fi);
-	else
-		stream(fs, h, i, opens > 1, fi);
-	return 0;
+	if (open_large(req, fs, h, i, again, fi) == 0)
+		return 0;
+	pt_fs_reader_unpin(fs, i);
+	return -ESTALE;
 }
 
 /* Registers the file with the kernel, once for all opens of the node. */
@@ -282,11 +312,71 @@ static int pass_locked(fuse_req_t req, struct pt_fs_inode *whole, int fd, struct
 #endif
 }
 
+/* What an open of a whole node can be passed through to. */
+struct whole_file {
+	struct pt_vcache_file *copy;    /* held; NULL: none is whole */
+	struct pt_fs_lent lent;         /* the store's file, if there is no copy, or while it is passed through already; held NULL: not to be had */
+};
+
+static void whole_file_get(struct pt_fs *fs, struct pt_fs_inode *whole, const struct pt_vcache_key *key, struct whole_file *ret_file)
+{
+	bool stored;
+
+	memset(ret_file, 0, sizeof(*ret_file));
+	ret_file->copy = pt_vcache_find(fs->cache, key, true);
+	pthread_mutex_lock(&whole->lock);
+	stored = whole->passes && whole->stored;
+	pthread_mutex_unlock(&whole->lock);
+	if (stored || !ret_file->copy)
+		pt_fs_stored_get(fs, whole->origin, key, &ret_file->lent);
+}
+
+/* -EAGAIN: not this time; -EOPNOTSUPP: the kernel refuses. */
+static int whole_pass(fuse_req_t req, struct pt_fs *fs, struct pt_fs_inode *whole, const struct whole_file *file, struct fuse_file_info *fi)
+{
+	bool stored;
+	int rc = -EAGAIN;
+
+	pthread_mutex_lock(&whole->lock);
+	stored = whole->passes ? whole->stored : !file->copy;
+	if (!whole->plain && atomic_load(&fs->passthrough) && (stored ? file->lent.held != NULL : file->copy != NULL))
+		rc = pass_locked(req, whole, stored ? file->lent.fd : pt_vcache_file_fd(file->copy), fi);
+	if (rc == 0)
+		whole->stored = stored;
+	else if (whole->passes)
+		rc = pt_fail(EIO, "the store's file has been changed while it is open: close it everywhere, and run ptio fsck on the store");
+	else
+		whole->plain++;
+	pthread_mutex_unlock(&whole->lock);
+	if (rc == 0)
+		return stored;
+	if (rc == -EOPNOTSUPP && stored) {
+		pt_fs_stored_refuse(fs);
+	} else if (rc == -EOPNOTSUPP) {
+		pt_log(PT_LOG_WARN, "the kernel refuses to pass reads through (it needs CAP_SYS_ADMIN): views in memory are served by ptiofs itself");
+		atomic_store(&fs->passthrough, false);
+	}
+	return rc;
+}
+
+/* A whole node that is to be opened by its origin: there is nothing to pass it through to, for the kernel may come by an entry that it has kept; or it would be passed to the
+ * store's file, whose filesystem has rules of its own of what can be read with O_DIRECT. */
+static bool opens_origin(struct pt_fs *fs, struct pt_fs_inode *origin, const struct whole_file *file, pid_t tid, int flags)
+{
+	if (pt_fs_intent_retrying(fs, tid))
+		return false;
+	if (file->lent.held && flags & O_DIRECT) {
+		pt_fs_intent_unpassed_begin(fs, tid, origin->node);
+		return true;
+	}
+	return !file->copy && !file->lent.held && (fs->entry_timeout > 0 || origin->kind == PT_FS_SEALED);
+}
+
 int pt_fs_whole_open(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h, struct fuse_file_info *fi)
 {
 	struct pt_fs_inode *whole = h->inode, *origin = whole->origin;
-	struct pt_vcache_file *file;
 	struct pt_vcache_key key;
+	struct whole_file file;
 	int rc;
 
 	rc = pt_fs_reader_pin(fs, origin);
@@ -294,27 +384,25 @@ int pt_fs_whole_open(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h, s
 		return rc;
 	fi->noflush = 1;
 	key_of(fs, origin, &key);
-	file = pt_vcache_find(fs->cache, &key, true);
-	/* The kernel may come by an entry that it has kept: the view's own node is opened again, and filled again. */
-	if (!file && fs->entry_timeout > 0 && !pt_fs_intent_retrying(fs, fuse_req_ctx(req)->pid)) {
+	whole_file_get(fs, whole, &key, &file);
+	rc = opens_origin(fs, origin, &file, fuse_req_ctx(req)->pid, fi->flags) ? -ESTALE : whole_pass(req, fs, whole, &file, fi);
+	pt_fs_stored_put(fs, &file.lent);
+	if (rc == -ESTALE || rc == -EIO) {
+		pt_vcache_put(fs->cache, file.copy);
 		pt_fs_reader_unpin(fs, origin);
-		return -ESTALE;
+		return rc;
 	}
-	pthread_mutex_lock(&whole->lock);
-	rc = file && !whole->plain && atomic_load(&fs->passthrough) ? pass_locked(req, whole, pt_vcache_file_fd(file), fi) : -EAGAIN;
-	if (rc < 0)
-		whole->plain++;
-	h->passed = rc == 0;
-	pthread_mutex_unlock(&whole->lock);
-	if (rc == -EOPNOTSUPP) {
-		pt_log(PT_LOG_WARN, "the kernel refuses to pass reads through (it needs CAP_SYS_ADMIN): views in memory are served by ptiofs itself");
-		atomic_store(&fs->passthrough, false);
+	h->passed = rc >= 0;
+	if (rc == 1) {
+		atomic_fetch_add(&fs->counters.stored_opens, 1);
+		if (!file.copy && atomic_fetch_add(&whole->opens, 1) > 0)
+			pt_fs_fill_copy(fs, origin, &key);
 	}
-	if (rc == 0) {
-		h->cached = file;
+	if (rc >= 0) {
+		h->cached = file.copy;
 		atomic_fetch_add(&fs->counters.passed_opens, 1);
-	} else if (file) {
-		from_memory(fs, h, file, fi);
+	} else if (file.copy) {
+		from_memory(fs, h, file.copy, fi);
 	} else {
 		stream(fs, h, origin, false, fi);
 	}
@@ -339,11 +427,12 @@ void pt_fs_cached_release(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle 
 	}
 	(void)req;
 	pt_vcache_put(fs->cache, h->cached);
-	h->cached = NULL;
+	pt_vcache_put(fs->cache, h->looking);
+	h->cached = h->looking = NULL;
 	pt_fs_reader_unpin(fs, i->kind == PT_FS_WHOLE ? i->origin : i);
 }
 
-struct pt_fs_inode *pt_fs_whole_prefer(struct pt_fs *fs, struct pt_fs_inode *i)
+struct pt_fs_inode *pt_fs_whole_prefer(struct pt_fs *fs, struct pt_fs_inode *i, pid_t tid)
 {
 	struct pt_vcache_file *file;
 	struct pt_vcache_key key;
@@ -352,8 +441,10 @@ struct pt_fs_inode *pt_fs_whole_prefer(struct pt_fs *fs, struct pt_fs_inode *i)
 	if (!atomic_load(&fs->passthrough) || !large(fs, i))
 		return i;
 	key_of(fs, i, &key);
+	if (pt_fs_intent_unpassed(fs, tid, i->node))
+		return i;
 	file = pt_vcache_find(fs->cache, &key, false);
-	if (!file)
+	if (!file && (i->kind != PT_FS_SEALED || !pt_fs_stored_marked(fs, &key)))
 		return i;
 	if (pt_fs_inode_get(fs, PT_FS_WHOLE, i->node, i->dir, i->name, i->stamp, &whole) < 0) {
 		pt_fail_clear();
@@ -420,8 +511,9 @@ int pt_fs_cached_text(struct pt_fs *fs, void (*metric)(struct pt_buf *out, const
 
 	pt_vcache_stats(fs->cache, &s);
 	metric(out, "fs_direct_opens_total", "counter", "Opens of views that are streamed by direct io.", atomic_load(&fs->counters.direct_opens));
-	metric(out, "fs_passed_opens_total", "counter", "Opens of views that the kernel reads and maps from memory by itself.",
+	metric(out, "fs_passed_opens_total", "counter", "Opens of views that the kernel reads and maps by itself, from memory or as the store has them.",
 	       atomic_load(&fs->counters.passed_opens));
+	metric(out, "fs_stored_opens_total", "counter", "Those of them that are passed through to the store's own file.", atomic_load(&fs->counters.stored_opens));
 	metric(out, "fs_open_waits_total", "counter", "Opens that waited for a view to be whole in memory.", atomic_load(&fs->counters.open_waits));
 	metric(out, "fs_ahead_bytes_total", "counter", "Bytes answered from what was read ahead.", atomic_load(&fs->counters.ahead_bytes));
 	metric(out, "cache_limit_bytes", "gauge", "Memory that views may take.", s.limit);
@@ -432,6 +524,9 @@ int pt_fs_cached_text(struct pt_fs *fs, void (*metric)(struct pt_buf *out, const
 	metric(out, "cache_misses_total", "counter", "Those that were evicted just before.", s.misses);
 	metric(out, "cache_fills_total", "counter", "Views that became whole in memory.", s.fills);
 	metric(out, "cache_filled_bytes_total", "counter", "Bytes read to fill views.", s.filled_bytes);
+	metric(out, "cache_checks_total", "counter", "Files of the store that were looked through before they are passed through.", s.checks);
+	metric(out, "cache_checks_failed_total", "counter", "Those that were not found right.", s.checks_failed);
+	metric(out, "cache_checked_bytes_total", "counter", "Bytes verified for them.", s.checked_bytes);
 	metric(out, "cache_failed_total", "counter", "Fillings that failed.", s.fills_failed);
 	metric(out, "cache_given_up_total", "counter", "Fillings that nobody wanted the rest of.", s.given_up);
 	metric(out, "cache_evictions_total", "counter", "Views dropped to make room.", s.evictions);

@@ -1,4 +1,4 @@
-/* fs/cached_int.h - what the files that serve views share: cached.c and fill.c. */
+/* fs/cached_int.h - what the files that serve views share: cached.c, fill.c and stored.c. */
 #ifndef PT_FS_CACHED_INT_H
 #define PT_FS_CACHED_INT_H
 
@@ -21,5 +21,26 @@ void pt_fs_memory_remove(void *ctx, void *addr);
 struct pt_vcache_file *pt_fs_fill_for(struct pt_fs *fs, struct pt_fs_inode *i, const struct pt_vcache_key *key, bool again, int flags);
 /* Waits for it to be whole, as long as open_wait allows and it looks as if it will be; it is. */
 bool pt_fs_fill_wait(fuse_req_t req, struct pt_fs *fs, struct pt_vcache_file *file, uint64_t size);
+/* A copy of what the kernel reads where the store has it, made when nobody else wants the processor, where it costs nobody any memory. i is pinned. */
+void pt_fs_fill_copy(struct pt_fs *fs, struct pt_fs_inode *i, const struct pt_vcache_key *key);
+
+/* ---- stored.c: files that the store has as they read ---- */
+struct pt_fs_lent {                     /* the store's file, open for reading */
+	int fd;
+	void *held;
+	struct pt_file_state state;
+};
+
+/* i, pinned, is one that the kernel may be given as the store has it. */
+bool pt_fs_stored_is(struct pt_fs *fs, struct pt_fs_inode *i);
+/* An open of i, pinned: it is found right, and to be opened by its whole node. Else *ret_looking is what the open is to hold, or NULL: it is still being looked through. */
+bool pt_fs_stored_open(fuse_req_t req, struct pt_fs *fs, struct pt_fs_inode *i, const struct pt_vcache_key *key, struct pt_vcache_file **ret_looking);
+/* It was found right, when last looked at. */
+bool pt_fs_stored_marked(struct pt_fs *fs, const struct pt_vcache_key *key);
+/* The file of i, pinned, which was found right and is as it was then. -ESTALE: it is not. */
+int pt_fs_stored_get(struct pt_fs *fs, struct pt_fs_inode *i, const struct pt_vcache_key *key, struct pt_fs_lent *ret_lent);
+void pt_fs_stored_put(struct pt_fs *fs, struct pt_fs_lent *lent);
+/* The kernel does not take this store's files. */
+void pt_fs_stored_refuse(struct pt_fs *fs);
 
 #endif

@@ -9,6 +9,8 @@
 #include "base/io.h"
 
 #define WAITING_MAX 8                   /* threads that wait for fillings; the others of the session have reads to answer */
+#define COPY_PART 2                     /* no copy takes more of the cache than one part of so many */
+#define HEAD_PART 8                     /* the first of so many parts of the time tells nothing of the rest */
 #define WAIT_STEP_NS (INT64_C(5) * 1000000)     /* how often one that waits looks whether it still should */
 
 struct filling {
@@ -82,9 +84,15 @@ struct pt_vcache_file *pt_fs_fill_for(struct pt_fs *fs, struct pt_fs_inode *i, c
 	if (again || !atomic_load(&fs->passthrough) || !wait_ns || flags & O_DIRECT)
 		return NULL;
 	/* What cannot be whole in time and may be read only once, in order, is better streamed: its bytes would take memory for nothing. */
-	if (!pt_vcache_soon(fs->cache, pt_fs_reader_size(i), wait_ns) && !pt_fs_reader_maps(fs, i))
+	if (!pt_vcache_soon(fs->cache, PT_VCACHE_FILL, pt_fs_reader_size(i), wait_ns) && !pt_fs_reader_maps(fs, i))
 		return NULL;
 	return fill(fs, i, key, PT_VCACHE_TRY);
+}
+
+void pt_fs_fill_copy(struct pt_fs *fs, struct pt_fs_inode *i, const struct pt_vcache_key *key)
+{
+	if (pt_vcache_enabled(fs->cache) && pt_fs_reader_size(i) <= pt_vcache_limit(fs->cache) / COPY_PART)
+		pt_vcache_put(fs->cache, fill(fs, i, key, PT_VCACHE_IDLE));
 }
 
 /* Waits for as long as it still looks as if the file will be whole in time. */
@@ -94,7 +102,7 @@ static bool wait_in_time(fuse_req_t req, struct pt_fs *fs, struct pt_vcache_file
 	uint64_t before = pt_vcache_file_filled(fs->cache, file), gained = 0;
 	int rc = 0;
 
-	if (!pt_vcache_soon(fs->cache, size - before, budget))
+	if (!pt_vcache_soon(fs->cache, pt_vcache_file_work(file), size - before, budget))
 		return false;
 	atomic_fetch_add(&fs->counters.open_waits, 1);
 	while (passed < budget) {
@@ -105,11 +113,11 @@ static bool wait_in_time(fuse_req_t req, struct pt_fs *fs, struct pt_vcache_file
 			return rc == 1;
 		passed = pt_time_boot_ns() - begin;
 		gained = pt_vcache_file_filled(fs->cache, file) - before;
-		/* Pieces that are under way count as one. */
-		if ((double)(gained + PT_VCACHE_PIECE) * (double)budget < (double)(size - before) * (double)passed)
+		/* Pieces that are under way count as one, and threads that wake and checksums that are looked up do not count. */
+		if (passed > budget / HEAD_PART && (double)(gained + PT_VCACHE_PIECE) * (double)budget < (double)(size - before) * (double)passed)
 			break;
 	}
-	pt_vcache_file_slow(fs->cache, gained, passed);
+	pt_vcache_file_slow(fs->cache, pt_vcache_file_work(file), gained, passed);
 	return false;
 }
 

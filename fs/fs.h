@@ -17,6 +17,7 @@
 
 #include "cache/ahead.h"
 #include "cache/cache.h"
+#include "cache/marks.h"
 #include "manifest/repo.h"
 #include "tensor/tensor.h"
 #include "tree/models.h"
@@ -87,7 +88,8 @@ struct pt_fs_inode {
 	uint64_t info_version;
 	atomic_uint opens;              /* views and many: how often, ever */
 	struct pt_fs_inode *origin;     /* WHOLE, SEALED: a reference */
-	int backing_id;                 /* WHOLE, while passes > 0: the kernel's name of the file in memory */
+	int backing_id;                 /* WHOLE, while passes > 0: the kernel's name of the file in memory, or, if stored, of the store's own */
+	bool stored;
 	uint32_t passes, plain;         /* WHOLE: opens passed through, and others */
 	const char *dir;                /* spelled axis components; in text[] */
 	const char *name;               /* view, control or info name; in text[] */
@@ -101,6 +103,7 @@ struct pt_fs_handle {
 	bool passed;                    /* WHOLE: opened by passthrough */
 	struct pt_fs *fs;               /* for ahead */
 	struct pt_vcache_file *cached;  /* held */
+	struct pt_vcache_file *looking; /* held: the store's file, which is being looked through */
 	struct pt_ahead *ahead;
 	struct pt_buf text;             /* control and info files: contents at open */
 	struct pt_fs_listing *listing;  /* directories: made by the first read; lock */
@@ -110,7 +113,7 @@ struct pt_fs_handle {
 struct pt_fs_counters {
 	atomic_uint_fast64_t ops[32];
 	atomic_uint_fast64_t errors, open_views, open_writers, open_files, published, dropped, read_bytes, written_bytes, stale_retries, stale_dirs;
-	atomic_uint_fast64_t direct_opens, passed_opens, open_waits, ahead_bytes;
+	atomic_uint_fast64_t direct_opens, passed_opens, stored_opens, open_waits, ahead_bytes;
 };
 
 enum pt_fs_op {
@@ -160,7 +163,10 @@ struct pt_fs {
 	atomic_uint_fast64_t where_serial;
 	struct pt_workers *workers;     /* cached.c */
 	struct pt_buffers buffers;
+	struct pt_workers *idle;        /* where nobody else wants the processor */
 	struct pt_vcache *cache;
+	struct pt_marks *marks;         /* files of the store that were found right (stored.c) */
+	atomic_bool stored_taken, stored_refused;       /* the kernel passes reads through to the store's files; it does not */
 	atomic_uint waiting;            /* opens that wait for a view to be whole */
 	atomic_bool passthrough;        /* the kernel takes files in memory */
 	bool direct_mmap;               /* what is open for direct io can be mapped */
@@ -253,6 +259,10 @@ bool pt_fs_intent_sent_back(struct pt_fs *fs, pid_t tid, uint64_t serial, uint64
 void pt_fs_intent_plain_begin(struct pt_fs *fs, pid_t tid, uint64_t node);
 bool pt_fs_intent_plain(struct pt_fs *fs, pid_t tid, uint64_t node);
 void pt_fs_intent_plain_end(struct pt_fs *fs, pid_t tid, uint64_t node);
+/* The thread is about to open a file in a way that is not to be passed through to where the store has it; until it has. */
+void pt_fs_intent_unpassed_begin(struct pt_fs *fs, pid_t tid, uint64_t node);
+bool pt_fs_intent_unpassed(struct pt_fs *fs, pid_t tid, uint64_t node);
+void pt_fs_intent_unpassed_end(struct pt_fs *fs, pid_t tid, uint64_t node);
 /* The writer was opened, or the name created. */
 void pt_fs_intent_end(struct pt_fs *fs, uint64_t node, const char *dir, const char *name, const struct pt_fs_inode *writer);
 void pt_fs_intents_tick(struct pt_fs *fs);
@@ -453,8 +463,8 @@ static inline bool pt_fs_reader_is(const struct pt_fs_inode *i)
 int pt_fs_cached_open(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h, struct pt_fs_inode *i, struct fuse_file_info *fi);
 int pt_fs_whole_open(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h, struct fuse_file_info *fi);
 void pt_fs_cached_release(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h);    /* req: NULL at unmount */
-/* The whole node instead of i, if there is one; takes and returns a reference. */
-struct pt_fs_inode *pt_fs_whole_prefer(struct pt_fs *fs, struct pt_fs_inode *i);
+/* The whole node instead of i, if there is one; takes and returns a reference. tid: who looks. */
+struct pt_fs_inode *pt_fs_whole_prefer(struct pt_fs *fs, struct pt_fs_inode *i, pid_t tid);
 static inline struct pt_fs_inode *pt_fs_origin(struct pt_fs_inode *i)
 {
 	return i->kind == PT_FS_WHOLE ? i->origin : i;
@@ -554,6 +564,8 @@ enum pt_format pt_fs_sealed_format(const struct pt_fs_inode *inode);    /* pinne
 int pt_fs_sealed_pin(struct pt_fs *fs, struct pt_fs_inode *inode);      /* -ESTALE: it has been written again */
 void pt_fs_sealed_unpin(struct pt_fs *fs, struct pt_fs_inode *inode);
 /* Pinned. */
+bool pt_fs_sealed_stored(const struct pt_fs_inode *inode, struct pt_blob_ref *ret_blob);        /* as pt_container_stored */
+int pt_fs_sealed_check(struct pt_fs_inode *inode, uint64_t len, uint64_t off);          /* as pt_container_check */
 int64_t pt_fs_sealed_read(struct pt_fs_inode *inode, void *buf, uint64_t len, uint64_t off);
 uint64_t pt_fs_sealed_cut(struct pt_fs_inode *inode, uint64_t off, uint64_t max);       /* as pt_container_cut */
 void pt_fs_sealed_stat(struct pt_fs_inode *inode, struct stat *st);

@@ -17,7 +17,7 @@
 #define INTENT_TTL_NS ((int64_t)5 * 1000000000)
 #define WALK_ON_NS ((int64_t)100000000)
 
-enum intent_kind { INTENT_FREE, INTENT_WRITE, INTENT_GONE, INTENT_RETRY, INTENT_HOLD, INTENT_AGAIN, INTENT_PLAIN, INTENT_REWRITE };
+enum intent_kind { INTENT_FREE, INTENT_WRITE, INTENT_GONE, INTENT_RETRY, INTENT_HOLD, INTENT_AGAIN, INTENT_PLAIN, INTENT_UNPASSED, INTENT_REWRITE };
 
 struct intent {
 	enum intent_kind kind;
@@ -282,6 +282,21 @@ bool pt_fs_intent_plain(struct pt_fs *fs, pid_t tid, uint64_t node)
 void pt_fs_intent_plain_end(struct pt_fs *fs, pid_t tid, uint64_t node)
 {
 	note_drop(fs, INTENT_PLAIN, tid, node);
+}
+
+void pt_fs_intent_unpassed_begin(struct pt_fs *fs, pid_t tid, uint64_t node)
+{
+	intent_put(fs, INTENT_UNPASSED, tid, node, NULL, 0);
+}
+
+bool pt_fs_intent_unpassed(struct pt_fs *fs, pid_t tid, uint64_t node)
+{
+	return noted(fs, INTENT_UNPASSED, tid, node);
+}
+
+void pt_fs_intent_unpassed_end(struct pt_fs *fs, pid_t tid, uint64_t node)
+{
+	note_drop(fs, INTENT_UNPASSED, tid, node);
 }
 
 bool pt_fs_intent_retrying(struct pt_fs *fs, pid_t tid)

@@ -34,6 +34,7 @@ fs_ptiofs_SOURCES = \
 	fs/session.c \
 	fs/shards.c \
 	fs/spool.c \
+	fs/stored.c \
 	fs/told.c \
 	fs/transport.c \
 	fs/transport.h \

@@ -378,6 +378,6 @@ void pt_fs_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 	else if (rc < 0)
 		pt_fs_fail(req, rc, dir, name, "lookup");
 	else
-		reply(req, &f, pt_fs_whole_prefer(fs, i), node.id ? &node : NULL);
+		reply(req, &f, pt_fs_whole_prefer(fs, i, tid), node.id ? &node : NULL);
 	pt_node_done(&node);
 }

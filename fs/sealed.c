@@ -169,6 +169,16 @@ int64_t pt_fs_sealed_read(struct pt_fs_inode *i, void *buf, uint64_t len, uint64
 	return pt_container_read(i->sealed->container, buf, len, off);
 }
 
+bool pt_fs_sealed_stored(const struct pt_fs_inode *i, struct pt_blob_ref *ret_blob)
+{
+	return i->sealed->container->size == i->sealed->size && pt_container_stored(i->sealed->container, ret_blob);
+}
+
+int pt_fs_sealed_check(struct pt_fs_inode *i, uint64_t len, uint64_t off)
+{
+	return pt_container_check(i->sealed->container, off, len);
+}
+
 uint64_t pt_fs_sealed_cut(struct pt_fs_inode *i, uint64_t off, uint64_t max)
 {
 	return pt_container_cut(i->sealed->container, off, max);

@@ -37,6 +37,11 @@ int pt_vcache_create(uint64_t limit, struct pt_workers *workers, struct pt_vcach
 	return 0;
 }
 
+void pt_vcache_idle(struct pt_vcache *c, struct pt_workers *workers)
+{
+	c->idle = workers;
+}
+
 const char *pt_vcache_memory(const struct pt_vcache *c)
 {
 	return pt_memory_name(&c->memory);
@@ -91,7 +96,7 @@ void pt_vcache_list_locked(struct pt_vcache *c, struct pt_vcache_file *f)
 	lru_add_locked(c, f);
 	f->listed = true;
 	c->stats.used += f->room;
-	c->stats.files++;
+	c->stats.files += f->work == PT_VCACHE_FILL;
 }
 
 void pt_vcache_unlist_locked(struct pt_vcache *c, struct pt_vcache_file *f)
@@ -106,7 +111,7 @@ void pt_vcache_unlist_locked(struct pt_vcache *c, struct pt_vcache_file *f)
 	lru_remove_locked(c, f);
 	f->listed = false;
 	c->stats.used -= f->room;
-	c->stats.files--;
+	c->stats.files -= f->work == PT_VCACHE_FILL;
 }
 
 void pt_vcache_file_free(struct pt_vcache_file *f)
@@ -169,7 +174,10 @@ void pt_vcache_put(struct pt_vcache *c, struct pt_vcache_file *f)
 	if (!f)
 		return;
 	pthread_mutex_lock(&c->lock);
-	dead = --f->holds == 0 && !f->listed;
+	f->holds--;
+	if (!f->holds && f->work == PT_VCACHE_CHECK)
+		pt_vcache_unlist_locked(c, f);
+	dead = !f->holds && !f->listed;
 	f->used_ns = pt_time_boot_ns();
 	if (f->holds == 1 && f->users && !f->kept && !f->whole)
 		f->given_up = true;     /* the users' own is left */
@@ -207,7 +215,7 @@ bool pt_vcache_room_locked(struct pt_vcache *c, uint64_t room, enum pt_vcache_wa
 	int64_t now = pt_time_boot_ns();
 	uint64_t freed = 0;             /* by what is evicted, unless it is mapped somewhere */
 
-	if (room > c->stats.limit || (want == PT_VCACHE_TRY && !possible_locked(c, room, now)))
+	if (room > c->stats.limit || (want != PT_VCACHE_KEEP && !possible_locked(c, room, now)))
 		return false;
 	for (f = c->lru_last; f; f = before) {
 		if (c->stats.used <= c->stats.limit - room && pt_memory_free(&c->memory) >= room + c->unfilled - pt_size_min(freed, room + c->unfilled))
@@ -229,6 +237,11 @@ bool pt_vcache_room_locked(struct pt_vcache *c, uint64_t room, enum pt_vcache_wa
 bool pt_vcache_file_whole(const struct pt_vcache_file *f)
 {
 	return atomic_load(&f->whole);
+}
+
+enum pt_vcache_work pt_vcache_file_work(const struct pt_vcache_file *f)
+{
+	return f->work;
 }
 
 int pt_vcache_file_fd(const struct pt_vcache_file *f)
@@ -265,6 +278,8 @@ int pt_vcache_file_get(struct pt_vcache *c, struct pt_vcache_file *f, uint64_t o
 
 	if (!pt_size_add(off, len, &end) || end > f->size)
 		return pt_fail(EINVAL, "a read beyond the end of a cached file");
+	if (f->work == PT_VCACHE_CHECK)
+		return -EAGAIN;
 	if (!pt_vcache_file_whole(f) && len)
 		rc = pt_vcache_fill_range(c, f, off, len);
 	if (rc == 0)

@@ -2,7 +2,8 @@
  *
  * A file is filled piece by piece by a few threads, and by readers that come first; whoever opens it may wait for all of it. When whole, its descriptor can be handed to the kernel; its size
  * is exactly that of the view. Files nobody holds are evicted, the least recently used first, by closing them: their bytes are never changed, cut
- * or used again, for a map may outlive all that this process knows of it. Thread-safe. */
+ * or used again, for a map may outlive all that this process knows of it. A file that the kernel is to read where it lies is not read into memory but looked through, in the
+ * same way; it is in the table as long as somebody holds it. Thread-safe. */
 #ifndef PT_CACHE_CACHE_H
 #define PT_CACHE_CACHE_H
 
@@ -25,6 +26,8 @@ struct pt_vcache_key {
 /* Where a file's bytes come from; calls from several threads. */
 struct pt_vcache_source {
 	int64_t (*read)(void *ctx, void *buf, uint64_t len, uint64_t off);      /* bytes read: all of len, or -errno */
+	int (*check)(void *ctx, uint64_t len, uint64_t off);    /* in place of read: looks through bytes that stay where they are, also concurrently. 0 or -errno */
+	int (*finish)(void *ctx);       /* once, when all has been read, before the file counts as whole: -errno if it is not good after all; NULL: it is */
 	uint64_t (*cut)(void *ctx, uint64_t off, uint64_t max);         /* where a read from off on, of at most max bytes, had best end; NULL: anywhere */
 	void (*release)(void *ctx);     /* once, when nothing will be read any more, in any thread; no lock of the cache is held */
 	void *ctx;
@@ -35,11 +38,14 @@ struct pt_vcache_stats {
 	uint64_t files, filling;
 	uint64_t hits, misses, fills, fills_failed, given_up, evictions, refused;       /* counts since the start. refused: no room */
 	uint64_t filled_bytes;
+	uint64_t checks, checks_failed, checked_bytes;  /* of files that are not in memory, which all other members leave out */
 };
 
 /* limit 0: nothing is ever cached. Workers are the caller's, and stopped before pt_vcache_free. -ENOMEM. */
 int pt_vcache_create(uint64_t limit, struct pt_workers *workers, struct pt_vcache **ret_cache);
 void pt_vcache_free(struct pt_vcache *c);                                 /* all files have been put back; NULL is fine */
+/* Fillings with PT_VCACHE_IDLE are for these threads; before the first one, and stopped like the others. Without them they are for all. */
+void pt_vcache_idle(struct pt_vcache *c, struct pt_workers *workers);
 const char *pt_vcache_memory(const struct pt_vcache *c);
 uint64_t pt_vcache_limit(const struct pt_vcache *c);                     /* bytes */
 bool pt_vcache_enabled(const struct pt_vcache *c);
@@ -48,7 +54,8 @@ bool pt_vcache_enabled(const struct pt_vcache *c);
 struct pt_vcache_file *pt_vcache_find(struct pt_vcache *c, const struct pt_vcache_key *key, bool use);
 enum pt_vcache_want {
 	PT_VCACHE_TRY,                  /* only as long as somebody holds it, and at nobody's cost: what makes room was read but once, or not used for a minute */
-	PT_VCACHE_KEEP                  /* to the end; what makes room is anything that nobody holds */
+	PT_VCACHE_KEEP,                 /* to the end; what makes room is anything that nobody holds */
+	PT_VCACHE_IDLE                  /* to the end, by threads that nobody waits for; at nobody's cost */
 };
 
 /* The file of this key, held, whole or being filled; if there is none, one is made and its filling begins. 0: *source was taken (its release comes later, perhaps before this
@@ -56,19 +63,21 @@ enum pt_vcache_want {
  * align: where in the file the payload's chunks begin, less than a piece: pieces are cut there. */
 int pt_vcache_fill(struct pt_vcache *c, const struct pt_vcache_key *key, uint64_t size, uint64_t align, enum pt_vcache_want want,
 		   const struct pt_vcache_source *source, struct pt_vcache_file **ret_file);
-/* So many bytes can be filled within ns, by what was seen lately; where nothing was, by what a machine can do at best. */
-bool pt_vcache_soon(struct pt_vcache *c, uint64_t bytes, int64_t ns);
+/* So many bytes can be filled, or looked through, within ns, by what was seen lately; where nothing was, by what a machine can do at best. */
+enum pt_vcache_work { PT_VCACHE_FILL, PT_VCACHE_CHECK };
+bool pt_vcache_soon(struct pt_vcache *c, enum pt_vcache_work work, uint64_t bytes, int64_t ns);
+enum pt_vcache_work pt_vcache_file_work(const struct pt_vcache_file *f);
 /* Waits until it is whole, but at most ns. 1: it is; 0: not yet; -EAGAIN: filling has failed. */
 int pt_vcache_file_wait(struct pt_vcache *c, struct pt_vcache_file *f, int64_t ns);
 /* Whoever waited saw only so much of it come in ns, and waits no longer. */
-void pt_vcache_file_slow(struct pt_vcache *c, uint64_t bytes, int64_t ns);
+void pt_vcache_file_slow(struct pt_vcache *c, enum pt_vcache_work work, uint64_t bytes, int64_t ns);
 void pt_vcache_put(struct pt_vcache *c, struct pt_vcache_file *f);         /* NULL is fine */
 /* Bytes that are there of this key; 0: none. */
 uint64_t pt_vcache_progress(struct pt_vcache *c, const struct pt_vcache_key *key);
 bool pt_vcache_file_whole(const struct pt_vcache_file *f);
-int pt_vcache_file_fd(const struct pt_vcache_file *f);                    /* of a whole file; the cache's */
+int pt_vcache_file_fd(const struct pt_vcache_file *f);                    /* of a whole file in memory; the cache's */
 uint64_t pt_vcache_file_filled(struct pt_vcache *c, const struct pt_vcache_file *f);   /* bytes */
-/* Bytes [off, off+len) in place, valid while the file is held; pieces that are missing are filled first. 0; -EINVAL beyond the end; -EAGAIN: filling has failed, read the source. */
+/* Bytes [off, off+len) in place, valid while the file is held; pieces that are missing are filled first. 0; -EINVAL beyond the end; -EAGAIN: filling has failed, or it is not in memory: read the source. */
 int pt_vcache_file_get(struct pt_vcache *c, struct pt_vcache_file *f, uint64_t off, uint64_t len, const void **ret_data);
 void pt_vcache_stats(struct pt_vcache *c, struct pt_vcache_stats *ret_stats);
 

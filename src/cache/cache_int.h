@@ -1,7 +1,8 @@
 /* cache/cache_int.h - what the files of the cache share: the table (cache.c) and the filling of its files (fill.c).
  *
  * Invariants, under the lock: 1. used is the sum of `room` of all files in the table, and at most limit; 2. a file is in the table until it is evicted or
- * the last user of its source has left it failed or given up; 3. one whose source has users is held by them together; 4. a piece is filled once: EMPTY, BUSY, DONE. */
+ * the last user of its source has left it failed or given up; 3. one whose source has users is held by them together; 4. a piece is filled once: EMPTY, BUSY, DONE;
+ * 5. a file that is only looked through has no memory, no room, and is in the table only while it is held. */
 #ifndef PT_CACHE_CACHE_INT_H
 #define PT_CACHE_CACHE_INT_H
 
@@ -28,6 +29,8 @@ struct pt_vcache_file {
 	struct pt_vcache_file *lru_prev, *lru_next;      /* files in the table; first: used last */
 	struct pt_vcache_key key;
 	struct pt_vcache_source source;
+	struct pt_workers *workers;     /* who fills it */
+	enum pt_vcache_work work;       /* CHECK: map and fd are none; never changes */
 	uint64_t size, align, room;
 	uint8_t *map;
 	int fd;
@@ -50,13 +53,13 @@ struct pt_vcache_file {
 struct pt_vcache {
 	pthread_mutex_t lock;           /* everything below and in files, but for map, fd, size, which never change */
 	pthread_cond_t cond;            /* a piece is done, or a filling has failed; of the monotonic clock */
-	struct pt_workers *workers;
+	struct pt_workers *workers, *idle;
 	struct pt_memory memory;
 	struct pt_vcache_file *bucket[PT_VCACHE_BUCKETS];
 	struct pt_vcache_file *lru_first, *lru_last;
 	struct pt_vcache_stats stats;
 	uint64_t unfilled;              /* bytes that filling files have still to take from the memory */
-	uint64_t rate;                  /* bytes a second of late fillings; 0: none was seen */
+	uint64_t rate[2];               /* bytes a second of late work of each kind; 0: none was seen */
 	int64_t idle_ns;                /* what was not used for so long makes room for a first open */
 };
 

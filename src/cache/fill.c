@@ -37,45 +37,96 @@ static uint64_t piece_of(const struct pt_vcache_file *f, uint64_t off)
 }
 
 /* Half of what is known is the last one's. */
-static void rate_seen_locked(struct pt_vcache *c, uint64_t bytes, int64_t ns)
+static void rate_seen_locked(struct pt_vcache *c, enum pt_vcache_work work, uint64_t bytes, int64_t ns)
 {
 	double seen = ns > 0 ? (double)bytes * 1e9 / (double)ns : (double)RATE_MAX;
 	uint64_t rate = seen < (double)RATE_MAX ? (uint64_t)seen + 1 : RATE_MAX;
 
-	c->rate = c->rate ? c->rate / 2 + rate / 2 + 1 : rate;
+	c->rate[work] = c->rate[work] ? c->rate[work] / 2 + rate / 2 + 1 : rate;
+}
+
+/* ---- the account: what is only looked through takes no memory, and has counters of its own ---- */
+
+static void began_locked(struct pt_vcache *c, struct pt_vcache_file *f)
+{
+	if (f->work == PT_VCACHE_CHECK)
+		return;
+	c->unfilled += f->size;
+	c->stats.filling++;
+}
+
+static void gained_locked(struct pt_vcache *c, struct pt_vcache_file *f, uint64_t len)
+{
+	f->filled += len;
+	if (f->work == PT_VCACHE_CHECK) {
+		c->stats.checked_bytes += len;
+		return;
+	}
+	c->unfilled -= f->failed ? 0 : len;     /* all that was left went when it failed */
+	c->stats.filled_bytes += len;
+}
+
+static void whole_locked(struct pt_vcache *c, struct pt_vcache_file *f)
+{
+	atomic_store(&f->whole, true);
+	/* What is to disturb nobody tells nothing of how fast others are. */
+	if (!c->idle || f->workers != c->idle)
+		rate_seen_locked(c, f->work, f->size, pt_time_boot_ns() - f->begun_ns);
+	if (f->work == PT_VCACHE_CHECK) {
+		c->stats.checks++;
+		return;
+	}
+	c->stats.fills++;
+	c->stats.filling--;
+}
+
+/* It will never be whole; *count is why. */
+static void ended_locked(struct pt_vcache *c, struct pt_vcache_file *f, uint64_t *count)
+{
+	f->failed = true;
+	(*count)++;
+	if (f->work == PT_VCACHE_CHECK)
+		return;
+	c->unfilled -= f->size - f->filled;
+	c->stats.filling--;
+}
+
+/* ---- pieces ---- */
+
+static bool piece_read(struct pt_vcache_file *f, uint64_t off, uint64_t len)
+{
+	int64_t n;
+
+	if (f->work == PT_VCACHE_CHECK)
+		return f->source.check(f->source.ctx, len, off) == 0;
+	if (fallocate(f->fd, 0, (off_t)off, (off_t)len) < 0)
+		return false;
+	n = f->source.read(f->source.ctx, f->map + off, len, off);
+	return n >= 0 && (uint64_t)n == len;
 }
 
 /* A piece that this thread, a user of the source, has marked PT_PIECE_BUSY. */
 static void piece_fill(struct pt_vcache *c, struct pt_vcache_file *f, uint64_t piece)
 {
 	uint64_t off, len;
-	int64_t n = 0;
-	bool good;
+	bool good, last;
 
 	piece_span(f, piece, &off, &len);
-	good = fallocate(f->fd, 0, (off_t)off, (off_t)len) == 0;
-	if (good) {
-		n = f->source.read(f->source.ctx, f->map + off, len, off);
-		good = n >= 0 && (uint64_t)n == len;
-	}
+	good = piece_read(f, off, len);
 	pthread_mutex_lock(&c->lock);
-	f->piece[piece] = good ? PT_PIECE_DONE : PT_PIECE_EMPTY;
-	if (good) {
-		c->unfilled -= f->failed ? 0 : len;     /* all that was left went when it failed */
-		c->stats.filled_bytes += len;
-		f->filled += len;
-		if (f->filled == f->size) {
-			atomic_store(&f->whole, true);
-			c->stats.fills++;
-			c->stats.filling--;
-			rate_seen_locked(c, f->size, pt_time_boot_ns() - f->begun_ns);
-		}
-	} else if (!f->failed) {
-		f->failed = true;
-		c->unfilled -= f->size - f->filled;
-		c->stats.fills_failed++;
-		c->stats.filling--;
+	last = good && f->filled + len == f->size && !f->failed;
+	if (last && f->source.finish) {         /* no other piece is under way */
+		pthread_mutex_unlock(&c->lock);
+		good = last = f->source.finish(f->source.ctx) == 0;
+		pthread_mutex_lock(&c->lock);
 	}
+	f->piece[piece] = good ? PT_PIECE_DONE : PT_PIECE_EMPTY;
+	if (good)
+		gained_locked(c, f, len);
+	else if (!f->failed)
+		ended_locked(c, f, f->work == PT_VCACHE_CHECK ? &c->stats.checks_failed : &c->stats.fills_failed);
+	if (last)
+		whole_locked(c, f);
 	pthread_cond_broadcast(&c->cond);
 	pthread_mutex_unlock(&c->lock);
 }
@@ -101,16 +152,13 @@ static bool piece_take_locked(struct pt_vcache_file *f, uint64_t *ret_piece)
 /* A user of the source leaves. The last one lets it go, and what the filling held. */
 static void user_leave(struct pt_vcache *c, struct pt_vcache_file *f)
 {
+	uint64_t unwanted = 0;
 	bool last;
 
 	pthread_mutex_lock(&c->lock);
 	last = --f->users == 0;
-	if (last && f->given_up && !f->failed && !f->whole) {
-		f->failed = true;
-		c->unfilled -= f->size - f->filled;
-		c->stats.given_up++;
-		c->stats.filling--;
-	}
+	if (last && f->given_up && !f->failed && !f->whole)
+		ended_locked(c, f, f->work == PT_VCACHE_CHECK ? &unwanted : &c->stats.given_up);
 	if (last && f->failed)
 		pt_vcache_unlist_locked(c, f);
 	pthread_mutex_unlock(&c->lock);
@@ -126,10 +174,12 @@ static void fill_some(struct pt_work *work)
 	struct pt_vcache_filler *filler = (struct pt_vcache_filler *)work;
 	struct pt_vcache_file *f = filler->file;
 	struct pt_vcache *c = f->cache;
+	struct pt_workers *workers;
 	uint64_t piece;
 	bool taken;
 
 	pthread_mutex_lock(&c->lock);
+	workers = f->workers;
 	filler->busy = taken = piece_take_locked(f, &piece);
 	pthread_mutex_unlock(&c->lock);
 	if (!taken) {                   /* others fill the last ones */
@@ -137,7 +187,7 @@ static void fill_some(struct pt_work *work)
 		return;
 	}
 	piece_fill(c, f, piece);
-	pt_workers_add(c->workers, work, false);
+	pt_workers_add(workers, work, false);
 }
 
 #define BACK_MAX ((uint64_t)1 << 20)     /* how far a piece may begin before its place */
@@ -179,9 +229,14 @@ static int file_new(struct pt_vcache *c, const struct pt_vcache_key *key, uint64
 	f->piece_count = count;
 	for (i = 0; i < PT_VCACHE_FILLERS; i++)
 		f->filler[i] = (struct pt_vcache_filler){ { .run = fill_some }, f, false };
+	f->work = source->check ? PT_VCACHE_CHECK : PT_VCACHE_FILL;
 	rc = pieces_cut(f, source);
 	if (rc < 0)
 		goto fail;
+	if (f->work == PT_VCACHE_CHECK) {
+		*ret_file = f;
+		return 0;
+	}
 	f->fd = pt_memory_file(&c->memory, size);
 	if (f->fd < 0) {
 		rc = f->fd;
@@ -203,9 +258,9 @@ fail:
 }
 
 /* Those that have nothing to do become users; what is to be queued after unlocking, a bit each. */
-static uint32_t fillers_start_locked(struct pt_vcache *c, struct pt_vcache_file *f)
+static uint32_t fillers_start_locked(struct pt_vcache_file *f)
 {
-	uint32_t i, started = 0, count = pt_workers_count(c->workers);
+	uint32_t i, started = 0, count = pt_workers_count(f->workers);
 
 	for (i = 0; i < PT_VCACHE_FILLERS && i < count; i++)
 		if (!f->filler[i].busy) {
@@ -223,19 +278,25 @@ static void begin_locked(struct pt_vcache *c, struct pt_vcache_file *f, uint64_t
 	f->holds = 2;                   /* the caller's, and the users' */
 	f->begun_ns = f->used_ns = pt_time_boot_ns();
 	pt_vcache_list_locked(c, f);
-	c->unfilled += f->size;
-	c->stats.filling++;
+	began_locked(c, f);
 }
 
 /* One that is there: held, and its filling goes on if it had been given up. */
 static int join_locked(struct pt_vcache *c, struct pt_vcache_file *f, enum pt_vcache_want want, uint32_t *ret_started)
 {
+	bool hurry = false;
+
 	if (f->failed)
 		return -EAGAIN;         /* the last try has just failed */
 	f->holds++;
-	f->kept = f->kept || want == PT_VCACHE_KEEP;
-	if (f->given_up && !f->whole)
-		*ret_started = fillers_start_locked(c, f);
+	f->kept = f->kept || want != PT_VCACHE_TRY;
+	if (want != PT_VCACHE_IDLE && f->workers != c->workers) {       /* from now on somebody waits for it */
+		f->workers = c->workers;
+		f->begun_ns = pt_time_boot_ns();
+		hurry = true;
+	}
+	if ((f->given_up || hurry) && !f->whole)
+		*ret_started = fillers_start_locked(f);
 	f->given_up = false;
 	return 1;
 }
@@ -244,13 +305,14 @@ int pt_vcache_fill(struct pt_vcache *c, const struct pt_vcache_key *key, uint64_
 		   const struct pt_vcache_source *source, struct pt_vcache_file **ret_file)
 {
 	struct pt_vcache_file *f, *fresh = NULL, *evicted = NULL;
+	struct pt_workers *workers = NULL;
 	uint32_t i, started = 0;
 	uint64_t room;
 	int rc;
 
-	if (!pt_vcache_enabled(c) || !size)
+	if ((!pt_vcache_enabled(c) && !source->check) || !size)
 		return -EOPNOTSUPP;
-	if (!pt_size_align(size, PT_MEMORY_HUGE, &room) || room > c->stats.limit || align >= PT_VCACHE_PIECE || align >= size)
+	if (!pt_size_align(source->check ? 0 : size, PT_MEMORY_HUGE, &room) || room > c->stats.limit || align >= PT_VCACHE_PIECE || align >= size)
 		return -ENOSPC;
 	pthread_mutex_lock(&c->lock);
 	f = pt_vcache_find_locked(c, key);
@@ -264,17 +326,19 @@ int pt_vcache_fill(struct pt_vcache *c, const struct pt_vcache_key *key, uint64_
 	}
 	if (f) {
 		rc = join_locked(c, f, want, &started);
-	} else if (!pt_vcache_room_locked(c, room, want, &evicted)) {
+	} else if (room && !pt_vcache_room_locked(c, room, want, &evicted)) {
 		c->stats.refused++;
 		rc = -ENOSPC;
 	} else {
 		f = fresh;
 		fresh = NULL;
+		f->workers = want == PT_VCACHE_IDLE && c->idle ? c->idle : c->workers;
 		begin_locked(c, f, room, source);
-		f->kept = want == PT_VCACHE_KEEP;
-		started = fillers_start_locked(c, f);
+		f->kept = want != PT_VCACHE_TRY;
+		started = fillers_start_locked(f);
 		rc = 0;
 	}
+	workers = rc < 0 ? NULL : f->workers;
 	pthread_mutex_unlock(&c->lock);
 	while (evicted) {
 		struct pt_vcache_file *next = evicted->hash_next;
@@ -289,7 +353,7 @@ int pt_vcache_fill(struct pt_vcache *c, const struct pt_vcache_key *key, uint64_
 	*ret_file = f;
 	for (i = 0; i < PT_VCACHE_FILLERS; i++)
 		if (started & 1u << i)
-			pt_workers_add(c->workers, &f->filler[i].work, false);
+			pt_workers_add(workers, &f->filler[i].work, false);
 	return rc;
 }
 
@@ -323,15 +387,15 @@ int pt_vcache_fill_range(struct pt_vcache *c, struct pt_vcache_file *f, uint64_t
 
 /* ---- waiting ---- */
 
-bool pt_vcache_soon(struct pt_vcache *c, uint64_t bytes, int64_t ns)
+bool pt_vcache_soon(struct pt_vcache *c, enum pt_vcache_work work, uint64_t bytes, int64_t ns)
 {
-	uint64_t rate;
+	uint64_t rate, *seen = &c->rate[work];
 
 	pthread_mutex_lock(&c->lock);
-	rate = c->rate ? c->rate : RATE_MAX;
-	c->rate += c->rate / 16 + (c->rate != 0);       /* a rate that was low once, or none at all, is tried again in the end */
-	if (c->rate > RATE_MAX)
-		c->rate = RATE_MAX;
+	rate = *seen ? *seen : RATE_MAX;
+	*seen += *seen / 16 + (*seen != 0);     /* a rate that was low once, or none at all, is tried again in the end */
+	if (*seen > RATE_MAX)
+		*seen = RATE_MAX;
 	pthread_mutex_unlock(&c->lock);
 	return (double)bytes * 1e9 <= (double)rate * (double)ns;
 }
@@ -360,9 +424,9 @@ int pt_vcache_file_wait(struct pt_vcache *c, struct pt_vcache_file *f, int64_t n
 	return rc;
 }
 
-void pt_vcache_file_slow(struct pt_vcache *c, uint64_t bytes, int64_t ns)
+void pt_vcache_file_slow(struct pt_vcache *c, enum pt_vcache_work work, uint64_t bytes, int64_t ns)
 {
 	pthread_mutex_lock(&c->lock);
-	rate_seen_locked(c, bytes, ns);
+	rate_seen_locked(c, work, bytes, ns);
 	pthread_mutex_unlock(&c->lock);
 }

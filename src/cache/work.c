@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,6 +19,7 @@ struct pt_workers {
 	pthread_cond_t cond;
 	struct queue urgent, other;
 	bool stop;
+	bool idle;                      /* never changes */
 	uint32_t count;                 /* running threads */
 	pthread_t thread[];
 };
@@ -54,10 +56,13 @@ static bool take_back(struct queue *q, struct pt_work *work)
 
 static void *worker(void *arg)
 {
+	const struct sched_param none = { 0 };
 	struct pt_workers *w = arg;
 	struct pt_work *work;
 
 	mine = w;
+	if (w->idle)
+		pthread_setschedparam(pthread_self(), SCHED_IDLE, &none);       /* or as all others: it is only less kind */
 	pthread_mutex_lock(&w->lock);
 	while (!w->stop) {
 		work = take(&w->urgent);
@@ -76,7 +81,7 @@ static void *worker(void *arg)
 	return NULL;
 }
 
-int pt_workers_create(uint32_t threads, struct pt_workers **ret_workers)
+static int create(uint32_t threads, bool idle, struct pt_workers **ret_workers)
 {
 	struct pt_workers *w = pt_calloc(1, sizeof(*w) + threads * sizeof(w->thread[0]));
 	int err;
@@ -85,6 +90,7 @@ int pt_workers_create(uint32_t threads, struct pt_workers **ret_workers)
 		return pt_fail_nomem();
 	pthread_mutex_init(&w->lock, NULL);
 	pthread_cond_init(&w->cond, NULL);
+	w->idle = idle;
 	w->urgent.end = &w->urgent.first;
 	w->other.end = &w->other.first;
 	for (; w->count < threads; w->count++) {
@@ -96,6 +102,16 @@ int pt_workers_create(uint32_t threads, struct pt_workers **ret_workers)
 	}
 	*ret_workers = w;
 	return 0;
+}
+
+int pt_workers_create(uint32_t threads, struct pt_workers **ret_workers)
+{
+	return create(threads, false, ret_workers);
+}
+
+int pt_workers_create_idle(uint32_t threads, struct pt_workers **ret_workers)
+{
+	return create(threads, true, ret_workers);
 }
 
 void pt_workers_stop(struct pt_workers *w)

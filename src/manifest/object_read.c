@@ -414,6 +414,29 @@ out:
 	return rc;
 }
 
+int pt_object_check(struct pt_repo *repo, struct pt_manifest *m, uint32_t object, uint64_t off, uint64_t len)
+{
+	struct pt_checked_object *checked;
+	const struct pt_object *o;
+	struct reader r;
+	uint64_t chunk, end;
+	int rc;
+
+	reader_init(&r, repo, m, NULL);
+	if (object >= m->object_count || !pt_size_add(off, len, &end) || end > m->objects[object].bytes)
+		return pt_fail(EINVAL, "a check of %" PRIu64 " bytes at %" PRIu64 " is beyond the object", len, off);
+	o = &m->objects[object];
+	rc = pt_checked_get(repo->checked, o, &checked);
+	if (rc < 0)
+		return rc;
+	pt_checked_begin(repo, checked, &o->blob);
+	for (chunk = off / PT_HASH_CHUNK; !rc && chunk * PT_HASH_CHUNK < end; chunk++)
+		rc = window_read(&r, object, chunk * PT_HASH_CHUNK, chunk_bytes(o, chunk), checked);
+	pt_checked_put(repo->checked, checked);
+	pt_window_put(&repo->windows, r.window);
+	return rc;
+}
+
 int pt_object_verify(struct pt_repo *repo, struct pt_manifest *m, uint32_t object, void (*progress)(void *ctx, uint64_t bytes), void *ctx)
 {
 	struct reader r;

@@ -221,6 +221,9 @@ struct pt_object_range {
 	uint64_t len;
 	void *buf;
 };
+/* Verifies the chunks of one object of a pinned manifest that payload bytes [off, off+len) are in, also those that were before, and where the options verify nothing: so it
+ * tells what they are now. -EIO with a sentence that names object, key and chunk. */
+int pt_object_check(struct pt_repo *repo, struct pt_manifest *m, uint32_t object, uint64_t off, uint64_t len);
 /* Reads ranges of a pinned manifest's objects, verified as the repo's options say. -EIO with a sentence that names object, key and chunk. */
 int pt_object_read(struct pt_repo *repo, struct pt_manifest *m, const struct pt_object_range *ranges, size_t count);
 /* Reads every byte of one object through a window and checks chunk and object hashes; of a window, the chunks that it lies in. progress may be NULL. */

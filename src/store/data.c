@@ -153,6 +153,21 @@ void pt_data_unmap(struct pt_data *d, void *map)
 		d->ops->unmap(d->h, map);
 }
 
+int pt_data_fd_get(struct pt_data *d, const struct pt_blob_ref *ref, int *ret_fd, void **ret_lent)
+{
+	int rc = check_refs(ref, 1);
+
+	if (rc < 0)
+		return rc;
+	return d->ops->fd_get ? d->ops->fd_get(d->h, ref, ret_fd, ret_lent) : -EOPNOTSUPP;
+}
+
+void pt_data_fd_put(struct pt_data *d, void *lent)
+{
+	if (lent)
+		d->ops->fd_put(d->h, lent);
+}
+
 int pt_data_stat(struct pt_data *d, const struct pt_blob_ref *ref, uint64_t *ret_bytes)
 {
 	uint64_t bytes = 0;

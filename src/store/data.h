@@ -80,6 +80,10 @@ struct pt_data_ops {
 	bool (*direct)(void *h, const struct pt_blob_ref *ref);
 	/* A number, not 0, that is another one once a sealed blob's bytes may have been changed behind the engine's back, or once they are another file's. -EOPNOTSUPP. NULL: never known. */
 	int (*stamp)(void *h, const struct pt_blob_ref *ref, uint64_t *ret_stamp);
+	/* A descriptor for reading of the file that holds a sealed blob's bytes and nothing else: the one that reads use, so that what they have verified is what it
+	 * has. Good until given back. -ENOENT. NULL: blobs are no files here. */
+	int (*fd_get)(void *h, const struct pt_blob_ref *ref, int *ret_fd, void **ret_lent);
+	void (*fd_put)(void *h, void *lent);
 };
 
 struct pt_data {
@@ -104,6 +108,9 @@ bool pt_data_direct(struct pt_data *d, const struct pt_blob_ref *ref);
 uint64_t pt_data_stamp(struct pt_data *d, const struct pt_blob_ref *ref);
 int pt_data_map(struct pt_data *d, const struct pt_blob_ref *ref, uint64_t off, uint64_t len, const void **ret_addr, void **ret_map);
 void pt_data_unmap(struct pt_data *d, void *map);
+/* -EOPNOTSUPP, which is no failure: blobs are no files here. */
+int pt_data_fd_get(struct pt_data *d, const struct pt_blob_ref *ref, int *ret_fd, void **ret_lent);
+void pt_data_fd_put(struct pt_data *d, void *lent);                     /* NULL is fine */
 int pt_data_stat(struct pt_data *d, const struct pt_blob_ref *ref, uint64_t *ret_bytes);
 int pt_data_remove(struct pt_data *d, const struct pt_blob_ref *ref);
 int pt_data_list(struct pt_data *d, pt_data_list_fn *fn, void *ctx);

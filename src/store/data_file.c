@@ -221,6 +221,8 @@ static const struct pt_data_ops file_ops = {
 	.sweep = pt_file_sweep,
 	.tidy = pt_file_tidy,
 	.stamp = pt_file_stamp,
+	.fd_get = pt_file_fd_get,
+	.fd_put = pt_file_fd_put,
 };
 
 /* Opens dir/name, made if it may be. *made: it was. */

@@ -62,6 +62,8 @@ void pt_file_read(void *h, const struct pt_data_range *ranges, size_t count, str
 void pt_file_stat(void *h, const struct pt_blob_ref *ref, uint64_t *ret_bytes, struct pt_done *done);
 int pt_file_stamp(void *h, const struct pt_blob_ref *ref, uint64_t *ret_stamp);
 pt_fdcache_open_fn pt_file_open_blob;
+int pt_file_fd_get(void *h, const struct pt_blob_ref *ref, int *ret_fd, void **ret_lent);
+void pt_file_fd_put(void *h, void *lent);
 /* file_write.c */
 void pt_file_create(void *h, const struct pt_blob_ref *ref, uint64_t size_hint, void **ret_blob, struct pt_done *done);
 void pt_file_write(void *h, void *blob, const void *buf, uint64_t len, uint64_t off, struct pt_done *done);

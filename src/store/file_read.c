@@ -80,6 +80,27 @@ int pt_file_stamp(void *h, const struct pt_blob_ref *ref, uint64_t *ret_stamp)
 	return rc;
 }
 
+/* Opened for reading only, so whoever gets it cannot write through it. */
+int pt_file_fd_get(void *h, const struct pt_blob_ref *ref, int *ret_fd, void **ret_lent)
+{
+	struct pt_file_store *f = h;
+	struct pt_fdcache_file *file;
+	int rc = pt_fdcache_get(f->cache, ref, &file);
+
+	if (rc < 0)
+		return rc;
+	*ret_fd = file->fd;
+	*ret_lent = file;
+	return 0;
+}
+
+void pt_file_fd_put(void *h, void *lent)
+{
+	struct pt_file_store *f = h;
+
+	pt_fdcache_put(f->cache, lent);
+}
+
 static int compare_ranges(const struct pt_data_range *a, const struct pt_data_range *b)
 {
 	int d = pt_id_compare(&a->blob.id, &b->blob.id);

@@ -199,6 +199,25 @@ bool pt_container_single(const struct pt_container *c, struct pt_parse_tensor *r
 	return true;
 }
 
+bool pt_container_stored(const struct pt_container *c, struct pt_blob_ref *ret_blob)
+{
+	if (c->bundle || c->segment_count != 1 || c->segments[0].object == PT_CONTAINER_LITERAL || c->segments[0].off)
+		return false;
+	if (c->objects[c->segments[0].object].payload_off || c->objects[c->segments[0].object].bytes != c->size)
+		return false;
+	*ret_blob = c->objects[c->segments[0].object].blob;
+	return true;
+}
+
+int pt_container_check(struct pt_container *c, uint64_t off, uint64_t len)
+{
+	struct pt_object object = { .bytes = 0 };
+	struct pt_manifest m = { .node = c->node, .objects = &object, .object_count = 1 };
+
+	object_expand(&c->objects[c->segments[0].object], &object);
+	return pt_object_check(c->repo, &m, 0, off, len);
+}
+
 /* First segment that ends after off. */
 static uint32_t segment_find(const struct pt_container *c, uint64_t off)
 {

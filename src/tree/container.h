@@ -88,6 +88,10 @@ uint64_t pt_container_cut(const struct pt_container *c, uint64_t off, uint64_t m
 /* While its blob is pinned: chunks that a read has verified are not verified again. How many objects are held, for the release: a failure only costs time. */
 uint32_t pt_container_hold(struct pt_container *c);
 void pt_container_release(struct pt_container *c, uint32_t held);
+/* The file is one blob, byte for byte from its first to its last: it can be read where the store has it. */
+bool pt_container_stored(const struct pt_container *c, struct pt_blob_ref *ret_blob);
+/* Of such a file: verifies what [off, off+len) lies in, as pt_object_check. */
+int pt_container_check(struct pt_container *c, uint64_t off, uint64_t len);
 /* Tensor i; name and shape are valid as long as c. */
 void pt_container_tensor(const struct pt_container *c, uint32_t i, struct pt_parse_tensor *ret_t);
 /* Tensor i as a manifest of its own for pt_view_of_*; *ret_lies: as pt_container_tensor, but how it lies in the manifest's object, which begins and ends where the tensor

@@ -20,6 +20,7 @@ EXTRA_DIST += \
 	tests/e2e/test_metadata.py \
 	tests/e2e/test_remote.py \
 	tests/e2e/test_sealed.py \
+	tests/e2e/test_stored.py \
 	tests/e2e/test_remote_faults.py \
 	tests/e2e/test_remote_names.py \
 	tests/e2e/test_remote_news.py \

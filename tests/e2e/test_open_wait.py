@@ -52,9 +52,11 @@ def test_the_first_opens_of_views_are_passed_through(mounts):
         assert after["ptio_fs_passed_opens_total"] == 0
         return
     assert after["ptio_fs_passed_opens_total"] - before["ptio_fs_passed_opens_total"] == 4
-    assert after["ptio_fs_open_waits_total"] - before["ptio_fs_open_waits_total"] == 4
+    assert after["ptio_fs_open_waits_total"] - before["ptio_fs_open_waits_total"] <= 4      # some may be whole at once
     assert after["ptio_fs_direct_opens_total"] == before["ptio_fs_direct_opens_total"]
-    assert after["ptio_cache_fills_total"] == 4
+    # the file under its own name is as it lies in the store
+    stored = want.pop("m/model.safetensors")
+    assert after["ptio_cache_fills_total"] == 3 and after["ptio_cache_checked_bytes_total"] == len(stored)
     assert after["ptio_cache_filled_bytes_total"] == sum(len(d) for d in want.values())
     assert mnt.errors() == ""
 

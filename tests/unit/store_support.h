@@ -50,6 +50,7 @@ char *path_in(const char *dir, const char *name);       /* to be freed */
 #define META_DURABLE(i) ((i) == 0 || (i) == 1 || (i) == 4)
 #define DATA_DURABLE(i) META_DURABLE(i)
 #define DATA_MAPS(i) ((i) == 2 || (i) == 3)
+#define DATA_FILES(i) ((i) == 0)
 void meta_open(int engine, const char *dir, struct pt_meta *ret_meta);
 void data_open(int engine, const char *dir, struct pt_data *ret_data);
 

@@ -393,14 +393,14 @@ START_TEST(what_takes_too_long_by_the_rate_seen_is_not_waited_for)
 	int tries;
 
 	begin(64 * MIB);
-	ck_assert(pt_vcache_soon(cache, 100 * MIB, 1000000000));
-	ck_assert(!pt_vcache_soon(cache, 100 * MIB, 1000000));          /* no machine can */
+	ck_assert(pt_vcache_soon(cache, PT_VCACHE_FILL, 100 * MIB, 1000000000));
+	ck_assert(!pt_vcache_soon(cache, PT_VCACHE_FILL, 100 * MIB, 1000000));          /* no machine can */
 	ck_assert_int_eq(fill(1, 40 * MIB, 0, &s, &f), 0);
 	ck_assert_int_eq(pt_vcache_file_wait(cache, f, 1000000), 0);
-	pt_vcache_file_slow(cache, 4 * MIB, 1000000000);
-	ck_assert(!pt_vcache_soon(cache, 100 * MIB, 1000000000));
-	ck_assert(pt_vcache_soon(cache, MIB, 1000000000));
-	for (tries = 0; !pt_vcache_soon(cache, 100 * MIB, 1000000000); tries++)
+	pt_vcache_file_slow(cache, PT_VCACHE_FILL, 4 * MIB, 1000000000);
+	ck_assert(!pt_vcache_soon(cache, PT_VCACHE_FILL, 100 * MIB, 1000000000));
+	ck_assert(pt_vcache_soon(cache, PT_VCACHE_FILL, MIB, 1000000000));
+	for (tries = 0; !pt_vcache_soon(cache, PT_VCACHE_FILL, 100 * MIB, 1000000000); tries++)
 		ck_assert_int_lt(tries, 1000);                          /* once more in the end */
 	ck_assert_int_gt(tries, 10);
 	atomic_store(&s.fails, true);
@@ -418,8 +418,8 @@ START_TEST(no_rate_at_all_is_tried_again_in_the_end)
 	int tries;
 
 	begin(64 * MIB);
-	pt_vcache_file_slow(cache, 0, 1000000000);
-	for (tries = 0; !pt_vcache_soon(cache, 100 * MIB, 1000000000); tries++)
+	pt_vcache_file_slow(cache, PT_VCACHE_FILL, 0, 1000000000);
+	for (tries = 0; !pt_vcache_soon(cache, PT_VCACHE_FILL, 100 * MIB, 1000000000); tries++)
 		ck_assert_int_lt(tries, 1000);
 	ck_assert_int_gt(tries, 10);
 	end();

@@ -217,6 +217,42 @@ START_TEST(flipped_byte_on_disk_is_found_and_named)
 }
 END_TEST
 
+/* What a check finds is what the bytes are now, whatever was verified before, and whether anything is verified at all. */
+START_TEST(a_check_looks_at_the_bytes_each_time)
+{
+	struct pt_shape shape = help_shape2(3, 1 << 20);
+	struct pt_repo_counters before, after;
+	struct pt_manifest *m;
+	uint8_t byte;
+	int fd;
+
+	help_store(repo, node, PT_WRITTEN_FULL, &shape, 0, 1, -1, NULL, 1);
+	for (int mode = PT_VERIFY_OFF; mode <= PT_VERIFY_TOUCH; mode++) {
+		reopen(mode);
+		m = pinned();
+		check_ok(pt_object_check(repo, m, 0, 0, 3 << 20));
+		pt_repo_counters(repo, &before);
+		check_ok(pt_object_check(repo, m, 0, (1 << 20) - 1, 2));        /* two chunks */
+		pt_repo_counters(repo, &after);
+		ck_assert_uint_eq(after.chunks_verified - before.chunks_verified, 2);
+		check_err(pt_object_check(repo, m, 0, 3 << 20, 1), EINVAL);
+		check_err(pt_object_check(repo, m, 1, 0, 1), EINVAL);
+		fd = blob_open(m, O_RDWR);
+		ck_assert_int_eq(pt_io_pread(fd, &byte, 1, m->objects[0].payload_off + (1 << 20) + 77), 1);
+		byte ^= 4;
+		check_ok(pt_io_pwrite(fd, &byte, 1, m->objects[0].payload_off + (1 << 20) + 77));
+		check_ok(pt_object_check(repo, m, 0, 0, 1 << 20));
+		check_err(pt_object_check(repo, m, 0, 0, 3 << 20), EIO);
+		ck_assert_ptr_nonnull(strstr(pt_fail_sentence(), "chunk 1"));
+		byte ^= 4;
+		check_ok(pt_io_pwrite(fd, &byte, 1, m->objects[0].payload_off + (1 << 20) + 77));
+		check_ok(pt_object_check(repo, m, 0, 0, 3 << 20));
+		close(fd);
+		unpinned(m);
+	}
+}
+END_TEST
+
 static uint64_t index_queries(void)
 {
 	struct pt_meta_counters c;
@@ -727,6 +763,7 @@ int main(void)
 	tcase_add_test(c, incomplete_object_is_refused);
 	tcase_add_test(c, empty_and_scalar_tensors);
 	tcase_add_test(c, flipped_byte_on_disk_is_found_and_named);
+	tcase_add_test(c, a_check_looks_at_the_bytes_each_time);
 	tcase_add_test(c, missing_object_is_an_io_error);
 	tcase_add_test(c, a_small_tensor_is_pinned_and_verified_without_asking_the_index);
 	tcase_add_test(c, bit_flipped_on_the_way_is_read_again);

@@ -342,6 +342,33 @@ START_TEST(a_map_shows_the_bytes_or_is_not_to_be_had)
 }
 END_TEST
 
+START_TEST(a_blob_that_is_a_file_is_lent_for_reading)
+{
+	struct pt_blob_ref ref = blob_new(PT_BLOB_PLAIN), other = blob_new(PT_BLOB_PLAIN);
+	char got[10];
+	void *lent;
+	int fd;
+
+	open_engine(_i);
+	MUST_WORK(blob_put(&data, &ref, "0123456789", 10));
+	if (!DATA_FILES(_i)) {
+		ck_assert_int_eq(pt_data_fd_get(&data, &ref, &fd, &lent), -EOPNOTSUPP);
+	} else {
+		MUST_FAIL(ENOENT, pt_data_fd_get(&data, &other, &fd, &lent));
+		MUST_WORK(pt_data_fd_get(&data, &ref, &fd, &lent));
+		ck_assert_int_eq(lseek(fd, 0, SEEK_END), 10);
+		ck_assert_int_eq(write(fd, "x", 1), -1);
+		MUST_WORK(pt_data_remove(&data, &ref));
+		ck_assert_int_eq(pread(fd, got, 10, 0), 10);
+		ck_assert_mem_eq(got, "0123456789", 10);
+		pt_data_fd_put(&data, lent);
+		MUST_FAIL(ENOENT, pt_data_fd_get(&data, &ref, &fd, &lent));
+	}
+	pt_data_fd_put(&data, NULL);
+	pt_data_close(&data);
+}
+END_TEST
+
 START_TEST(nonsense_is_refused)
 {
 	struct pt_blob_ref ref = blob_new(PT_BLOB_TENSOR), bad = ref;
@@ -511,6 +538,7 @@ int main(void)
 	tcase_add_loop_test(tcases[0], a_removed_blob_is_gone, 0, DATA_ENGINES);
 	tcase_add_loop_test(tcases[0], pins_are_counted, 0, DATA_ENGINES);
 	tcase_add_loop_test(tcases[0], a_map_shows_the_bytes_or_is_not_to_be_had, 0, DATA_ENGINES);
+	tcase_add_loop_test(tcases[0], a_blob_that_is_a_file_is_lent_for_reading, 0, DATA_ENGINES);
 	tcase_add_loop_test(tcases[0], nonsense_is_refused, 0, DATA_ENGINES);
 	tcase_add_loop_test(tcases[0], space_sync_and_buffers_answer, 0, DATA_ENGINES);
 	tcase_add_loop_test(tcases[0], threads_do_not_disturb_each_other, 0, DATA_ENGINES);
