@@ -68,6 +68,19 @@ def test_a_directory_that_was_listed_is_not_looked_up_once_more_to_find_that_it_
     assert asked(mnt) - before < 4 * n
 
 
+def test_what_was_looked_at_is_opened_without_being_looked_up_once_more(mnt):
+    n = 1500
+    many(mnt, n)
+    paths = [mnt / f"many/t{i}/full.npy" for i in range(n)]
+    for p in paths:
+        os.stat(p)
+    before = asked(mnt)
+    for p in paths:
+        assert p.read_bytes()
+    # what tells that the revision which it has pinned is still the one
+    assert asked(mnt) - before < 2 * n
+
+
 def test_what_another_mount_closed_is_opened_here_every_time(mounts):
     one, two = mounts("one"), mounts("two")
     one.key("w")
