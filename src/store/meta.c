@@ -411,7 +411,7 @@ static int check_look(const struct pt_meta_look *look)
 	return pt_meta_check_key(look->key.len);
 }
 
-int pt_meta_look_asking(struct pt_meta *m, const struct pt_meta_look *looks, size_t n, pt_meta_scan_fn *fn, void *ctx, struct pt_meta_asking *asking)
+int pt_meta_look_asking(struct pt_meta *m, const struct pt_meta_look *looks, size_t n, uint64_t limit, pt_meta_scan_fn *fn, void *ctx, struct pt_meta_asking *asking)
 {
 	size_t most = pt_meta_looks_max(m), some;
 	struct pt_meta_asking one;
@@ -429,7 +429,7 @@ int pt_meta_look_asking(struct pt_meta *m, const struct pt_meta_look *looks, siz
 		pt_meta_away_ask(m, &one);
 		pt_wait_init(&w);
 		w.done.at = &one.at;
-		m->ops->look(m->h, looks + i, some, fn, ctx, &w.done);
+		m->ops->look(m->h, looks + i, some, limit, fn, ctx, &w.done);
 		rc = pt_wait_finish(&w);
 		pt_meta_away_answered(m, &one);
 		if (i == 0)
@@ -439,7 +439,7 @@ int pt_meta_look_asking(struct pt_meta *m, const struct pt_meta_look *looks, siz
 	}
 	for (size_t i = 0; !most && i < n && rc == 0; i++) {
 		if (looks[i].begins) {
-			rc = pt_meta_scan_prefix(m, looks[i].key.data, looks[i].key.len, 0, fn, ctx);
+			rc = pt_meta_scan_prefix(m, looks[i].key.data, looks[i].key.len, limit, fn, ctx);
 			continue;
 		}
 		rc = pt_meta_get(m, looks[i].key.data, looks[i].key.len, &value, &version);
@@ -452,9 +452,14 @@ int pt_meta_look_asking(struct pt_meta *m, const struct pt_meta_look *looks, siz
 
 int pt_meta_look(struct pt_meta *m, const struct pt_meta_look *looks, size_t n, pt_meta_scan_fn *fn, void *ctx)
 {
+	return pt_meta_look_first(m, looks, n, 0, fn, ctx);
+}
+
+int pt_meta_look_first(struct pt_meta *m, const struct pt_meta_look *looks, size_t n, uint64_t limit, pt_meta_scan_fn *fn, void *ctx)
+{
 	struct pt_meta_asking asking;
 
-	return pt_meta_look_asking(m, looks, n, fn, ctx, &asking);
+	return pt_meta_look_asking(m, looks, n, limit, fn, ctx, &asking);
 }
 
 uint64_t pt_meta_version_known(struct pt_meta *m)

@@ -118,9 +118,9 @@ struct pt_meta_ops {
 	bool (*mark)(void *h, struct pt_meta_mark *ret_mark);
 	/* All in one snapshot, in any order. NULL: the engine gains nothing by it. */
 	void (*get_many)(void *h, const struct pt_meta_key *keys, size_t count, pt_meta_many_fn *fn, void *ctx, struct pt_done *done);
-	/* What there is of each in turn, in one round trip for up to `looks_max` of them: one after the other, no snapshot. NULL, or looks_max gives 0: the
+	/* What there is of each in turn, in one round trip for up to `looks_max` of them: one after the other, no snapshot. limit: see pt_meta_look_first. NULL, or looks_max gives 0: the
 	 * engine is not away, and gains nothing by it. */
-	void (*look)(void *h, const struct pt_meta_look *looks, size_t count, pt_meta_scan_fn *fn, void *ctx, struct pt_done *done);
+	void (*look)(void *h, const struct pt_meta_look *looks, size_t count, uint64_t limit, pt_meta_scan_fn *fn, void *ctx, struct pt_done *done);
 	size_t (*looks_max)(void *h);
 	/* As commit, but it need not be durable before the next commit or sync is; all batches become durable in their order. NULL: the engine has only commit. */
 	void (*commit_lazy)(void *h, const struct pt_meta_op *ops, size_t count, uint64_t *ret_version, struct pt_done *done);
@@ -176,6 +176,8 @@ void pt_meta_counters(struct pt_meta *m, struct pt_meta_counters *ret_counters);
 int pt_meta_prefetch(struct pt_meta *m, const struct pt_meta_key *keys, size_t count);
 /* What there is of each in turn; fn returns 0, or -errno to fail. In few round trips where the engine is away. */
 int pt_meta_look(struct pt_meta *m, const struct pt_meta_look *looks, size_t count, pt_meta_scan_fn *fn, void *ctx);
+/* The same, of each that begins so the first `limit` records; of a daemon of an older release more may come. */
+int pt_meta_look_first(struct pt_meta *m, const struct pt_meta_look *looks, size_t count, uint64_t limit, pt_meta_scan_fn *fn, void *ctx);
 /* Of one pt_meta_look that is one round trip; 0: the engine is here, and one look-up after the other does as well. */
 size_t pt_meta_looks_max(struct pt_meta *m);
 /* False: nobody can tell at the moment, or ever (pt_meta_cache_on did nothing). Of an index that is away it is a round trip, or that of the thread's moment. */

@@ -184,7 +184,7 @@ int pt_meta_ahead_load(struct pt_meta_ahead *a, const struct pt_meta_look *looks
 	if (rc >= 0)
 		rc = without_repeats(wanted, &l.count);
 	if (rc == 0 && l.count)
-		rc = pt_meta_look_asking(a->m, wanted, l.count, loaded, &l, &asking);
+		rc = pt_meta_look_asking(a->m, wanted, l.count, 0, loaded, &l, &asking);
 	while (rc == 0 && l.at < l.count)
 		settle(&l);
 	for (size_t i = 0; rc == 0 && i < l.count; i++)

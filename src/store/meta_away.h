@@ -35,7 +35,7 @@ void pt_meta_away_keep(struct pt_meta *m, const struct pt_meta_asking *asking, b
 /* A commit of this process has ended, between pt_meta_cache_begin and _end. ops: it worked. */
 void pt_meta_away_committed(struct pt_meta *m, const struct pt_meta_asking *asking, const struct pt_meta_op *ops, size_t count, uint64_t version);
 
-/* pt_meta_look, and what all of it was told at. */
-int pt_meta_look_asking(struct pt_meta *m, const struct pt_meta_look *looks, size_t count, pt_meta_scan_fn *fn, void *ctx, struct pt_meta_asking *asking);
+/* pt_meta_look_first (0: no limit), and what all of it was told at. */
+int pt_meta_look_asking(struct pt_meta *m, const struct pt_meta_look *looks, size_t count, uint64_t limit, pt_meta_scan_fn *fn, void *ctx, struct pt_meta_asking *asking);
 
 #endif

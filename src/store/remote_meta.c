@@ -144,7 +144,7 @@ static size_t meta_looks_max(void *h)
 	return ((struct pt_remote *)h)->session.looks_max;
 }
 
-static void meta_look(void *h, const struct pt_meta_look *looks, size_t count, pt_meta_scan_fn *fn, void *ctx, struct pt_done *done)
+static void meta_look(void *h, const struct pt_meta_look *looks, size_t count, uint64_t limit, pt_meta_scan_fn *fn, void *ctx, struct pt_done *done)
 {
 	Ptio__Wire__Request q = PTIO__WIRE__REQUEST__INIT;
 	Ptio__Wire__MetaLook look = PTIO__WIRE__META_LOOK__INIT;
@@ -171,6 +171,7 @@ static void meta_look(void *h, const struct pt_meta_look *looks, size_t count, p
 	look.n_key = count;
 	look.key = key;
 	look.begins = bytes_of(begins, count);
+	look.limit = limit;
 	q.op_case = PTIO__WIRE__REQUEST__OP_META_LOOK;
 	q.meta_look = &look;
 	pt_remote_send(op, &q);

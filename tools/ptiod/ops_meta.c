@@ -137,7 +137,7 @@ static void op_look(struct server *s, struct job *job)
 		const ProtobufCBinaryData *key = &q->key[i];
 
 		if (q->begins.data[i]) {
-			rc = pt_meta_scan_prefix(&s->store->meta, key->data, key->len, 0, scan_one, sc);
+			rc = pt_meta_scan_prefix(&s->store->meta, key->data, key->len, q->limit, scan_one, sc);
 			continue;
 		}
 		rc = pt_meta_get(&s->store->meta, key->data, key->len, &value, &version);
