@@ -36,6 +36,7 @@ void pt_meta_close(struct pt_meta *m)
 		return;
 	m->ops->close(m->h);
 	pt_meta_cache_free(m->cache);
+	pt_meta_asks_free(m);
 	m->cache = NULL;
 	m->ops = NULL;
 	m->h = NULL;
@@ -45,7 +46,9 @@ int pt_meta_cache_on(struct pt_meta *m)
 {
 	bool marks = m->ops->ask_mark ? m->ops->marks(m->h) : m->ops->mark != NULL;
 
-	return marks && !m->cache ? pt_meta_cache_create(PT_META_CACHE_BYTES, &m->cache) : 0;
+	int rc = marks && !m->cache ? pt_meta_cache_create(PT_META_CACHE_BYTES, &m->cache) : 0;
+
+	return rc == 0 && pt_meta_is_away(m) && !m->asks ? pt_meta_asks_create(m) : rc;
 }
 
 static void count(uint64_t *counter)
@@ -57,6 +60,7 @@ void pt_meta_counters(struct pt_meta *m, struct pt_meta_counters *ret_counters)
 {
 	ret_counters->queries = __atomic_load_n(&m->counters.queries, __ATOMIC_RELAXED);
 	ret_counters->hits = __atomic_load_n(&m->counters.hits, __ATOMIC_RELAXED);
+	ret_counters->shared = __atomic_load_n(&m->counters.shared, __ATOMIC_RELAXED);
 }
 
 static bool mark_of(struct pt_meta *m, struct pt_meta_mark *ret_mark)

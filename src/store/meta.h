@@ -60,6 +60,7 @@ static inline bool pt_meta_writes(const struct pt_meta_op *ops, size_t count)
 struct pt_meta_counters {
 	uint64_t queries;               /* gets, scans and questions for the version that went to the engine */
 	uint64_t hits;                  /* those that were answered from memory */
+	uint64_t shared;                /* questions for the mark of an index that is away that went together with another thread's */
 };
 
 struct pt_meta_space {
@@ -137,12 +138,14 @@ struct pt_meta_ops {
 };
 
 struct pt_meta_cache;
+struct pt_meta_asks;
 
 struct pt_meta {
 	const struct pt_meta_ops *ops;
 	void *h;
 	bool read_only;                 /* the checked forms refuse changes: -EROFS */
 	struct pt_meta_cache *cache;    /* of gets and scans of a prefix, or NULL (pt_meta_cache_on) */
+	struct pt_meta_asks *asks;      /* of an index that is away with a cache (meta_away.c) */
 	struct pt_meta_counters counters;       /* each field by an atomic add */
 	uint32_t committing;            /* batches of this process under way; atomically */
 	uint64_t own[PT_META_OWN];      /* versions of this process's last batches, by their remainder; atomically */

@@ -2,9 +2,12 @@
 #include "store/meta_away.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/error.h"
 #include "store/data.h"
 #include "store/meta_cache.h"
@@ -78,20 +81,117 @@ void pt_meta_away_answered(struct pt_meta *m, const struct pt_meta_asking *askin
 		pt_meta_cache_told(m->cache, &asking->at.mark, false);
 }
 
-static bool ask_mark(struct pt_meta *m, struct pt_meta_mark *ret_mark)
-{
+/* ---- asking for the mark: an answer is good for all who began before its question was sent. So a few questions are on their way at once, and who comes meanwhile shares the next one. ---- */
+
+#define ASKS_AT_ONCE 2
+
+struct ask {                            /* under the lock of asks */
+	uint32_t askers;
+	bool sent, answered;
+	int rc;
+	char why[300];
 	struct pt_meta_asking asking;
+};
+
+struct pt_meta_asks {
+	pthread_mutex_t lock;           /* all below, and every ask */
+	pthread_cond_t changed;
+	uint32_t under_way;
+	struct ask *gathering;          /* not sent yet */
+};
+
+int pt_meta_asks_create(struct pt_meta *m)
+{
+	struct pt_meta_asks *s = pt_calloc(1, sizeof(*s));
+
+	if (!s)
+		return pt_fail_nomem();
+	pthread_mutex_init(&s->lock, NULL);
+	pthread_cond_init(&s->changed, NULL);
+	m->asks = s;
+	return 0;
+}
+
+void pt_meta_asks_free(struct pt_meta *m)
+{
+	if (!m->asks)
+		return;
+	pthread_cond_destroy(&m->asks->changed);
+	pthread_mutex_destroy(&m->asks->lock);
+	free(m->asks);
+	m->asks = NULL;
+}
+
+static int ask_engine(struct pt_meta *m, struct pt_meta_asking *asking)
+{
 	struct pt_wait w;
 	int rc;
 
-	pt_meta_away_ask(m, &asking);
+	pt_meta_away_ask(m, asking);
 	__atomic_add_fetch(&m->counters.queries, 1, __ATOMIC_RELAXED);
 	pt_wait_init(&w);
-	w.done.at = &asking.at;
+	w.done.at = &asking->at;
 	m->ops->ask_mark(m->h, &w.done);
 	rc = pt_wait_finish(&w);
 	if (rc < 0)
-		asking.at.marked = false;
+		asking->at.marked = false;
+	return rc;
+}
+
+/* Called and returns with the lock held. */
+static void ask_send(struct pt_meta *m, struct ask *a)
+{
+	struct pt_meta_asks *s = m->asks;
+	int rc;
+
+	a->sent = true;
+	s->gathering = NULL;
+	s->under_way++;
+	pthread_mutex_unlock(&s->lock);
+	rc = ask_engine(m, &a->asking);
+	pthread_mutex_lock(&s->lock);
+	s->under_way--;
+	a->rc = rc;
+	snprintf(a->why, sizeof(a->why), "%.299s", rc < 0 ? pt_fail_sentence() : "");
+	a->answered = true;
+	pthread_cond_broadcast(&s->changed);
+}
+
+static int ask_with_others(struct pt_meta *m, struct pt_meta_asking *ret_asking)
+{
+	struct pt_meta_asks *s = m->asks;
+	struct ask *a;
+	int rc;
+
+	pthread_mutex_lock(&s->lock);
+	if (!s->gathering)
+		s->gathering = pt_calloc(1, sizeof(*s->gathering));
+	a = s->gathering;
+	if (!a) {
+		pthread_mutex_unlock(&s->lock);
+		return ask_engine(m, ret_asking);
+	}
+	if (a->askers++)
+		__atomic_add_fetch(&m->counters.shared, 1, __ATOMIC_RELAXED);
+	while (!a->sent && s->under_way >= ASKS_AT_ONCE)
+		pthread_cond_wait(&s->changed, &s->lock);
+	if (!a->sent)
+		ask_send(m, a);
+	while (!a->answered)
+		pthread_cond_wait(&s->changed, &s->lock);
+	*ret_asking = a->asking;
+	rc = a->rc < 0 ? pt_fail(-a->rc, "%s", a->why) : 0;
+	if (--a->askers == 0)
+		free(a);
+	pthread_mutex_unlock(&s->lock);
+	return rc;
+}
+
+static bool ask_mark(struct pt_meta *m, struct pt_meta_mark *ret_mark)
+{
+	struct pt_meta_asking asking;
+	int rc = ask_with_others(m, &asking);
+
 	pt_meta_away_answered(m, &asking);
 	if (is_in_moment(m)) {
 		now.in_vain = !asking.at.marked;

@@ -19,6 +19,10 @@ static inline bool pt_meta_is_away(const struct pt_meta *m)
 	return m->cache && m->ops->ask_mark;
 }
 
+/* For questions for the mark, which are shared. */
+int pt_meta_asks_create(struct pt_meta *m);
+void pt_meta_asks_free(struct pt_meta *m);
+
 /* 1: the mark of this thread's moment, if it is in one and memory may have the answer; 0: ask the engine; -errno: the daemon was asked for the mark in this moment, and did not answer. */
 int pt_meta_away_mark_for(struct pt_meta *m, bool scan, const struct pt_meta_key *key, struct pt_meta_mark *ret_mark);
 /* 1: it certainly has; 0, -errno: the same. */

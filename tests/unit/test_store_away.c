@@ -314,6 +314,71 @@ START_TEST(lasting_records_are_told_whatever_was_committed_since)
 }
 END_TEST
 
+static void *ask(void *arg)
+{
+	struct pt_meta_mark mark;
+
+	(void)arg;
+	MUST(pt_meta_mark(&mine->meta, &mark));
+	return NULL;
+}
+
+/* Two are on their way, and what comes meanwhile is one question more. */
+START_TEST(questions_for_the_mark_of_many_threads_are_few)
+{
+	struct pt_meta_counters c = { .shared = 0 };
+	pthread_t thread[20];
+	uint64_t before;
+
+	open_both();
+	number_put(&other->meta, "a", 1);
+	MUST(now("a") == 1);
+	before = calls();
+	MUST(kill(d.pid, SIGSTOP) == 0);
+	for (int i = 0; i < 20; i++)
+		MUST(pthread_create(&thread[i], NULL, ask, NULL) == 0);
+	while (c.shared < 17)
+		pt_meta_counters(&mine->meta, &c);
+	MUST(kill(d.pid, SIGCONT) == 0);
+	for (int i = 0; i < 20; i++)
+		pthread_join(thread[i], NULL);
+	ck_assert_uint_eq(c.shared, 17);
+	ck_assert_uint_le(calls() - before, 3 + 1);     /* maybe a renewal */
+	close_both();
+}
+END_TEST
+
+/* An answer to a question that was sent before an asker began is no answer to it. */
+static void *follow(void *arg)
+{
+	const uint64_t *least = arg;
+
+	for (uint64_t want = 0; want < 300;) {
+		want = __atomic_load_n(least, __ATOMIC_ACQUIRE);
+		MUST(now("a") >= want);
+	}
+	return NULL;
+}
+
+START_TEST(many_readers_never_see_less_than_what_was_committed_when_they_asked)
+{
+	static uint64_t least;
+	pthread_t thread[8];
+
+	open_both();
+	number_put(&other->meta, "a", 0);
+	for (int i = 0; i < 8; i++)
+		MUST(pthread_create(&thread[i], NULL, follow, &least) == 0);
+	for (uint64_t n = 1; n <= 300; n++) {
+		number_put(&other->meta, "a", n);
+		__atomic_store_n(&least, n, __ATOMIC_RELEASE);
+	}
+	for (int i = 0; i < 8; i++)
+		pthread_join(thread[i], NULL);
+	close_both();
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tcase = tcase_create("away");
@@ -326,6 +391,8 @@ int main(void)
 	tcase_add_test(tcase, a_pin_tells_the_moment_from_which_it_counts);
 	tcase_add_test(tcase, random_commits_of_two_are_seen_by_a_cached_reader_as_by_another);
 	tcase_add_loop_test(tcase, readers_never_see_less_than_what_has_been_committed, 0, 2);
+	tcase_add_test(tcase, questions_for_the_mark_of_many_threads_are_few);
+	tcase_add_test(tcase, many_readers_never_see_less_than_what_was_committed_when_they_asked);
 	tcase_add_test(tcase, another_run_of_the_daemon_means_another_history);
 	tcase_add_test(tcase, without_the_daemon_nothing_is_told_from_memory);
 	tcase_add_test(tcase, lasting_records_are_told_whatever_was_committed_since);
