@@ -19,7 +19,7 @@
 #define PACE_NS 20000000                /* at most so often: a sweep makes every path walk ask once more */
 #define SLICE_NS 100000000              /* how soon the end is seen */
 #define AWAY_SLICE_NS INT64_C(2000000000)
-#define OWN_TRIES 50
+#define OWN_TRIES 100
 #define OWN_WAIT_NS 200000L
 
 struct pt_fs_news {
