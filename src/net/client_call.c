@@ -3,7 +3,8 @@
  * Invariants:
  * 1. A call is in `queue` (state QUEUED) or in `sent` (SENT), or it is the submitter's (IDLE).
  * 2. `out` and `in_call` are in `sent`, or NULL. A call that ends while its frame is half out takes the connection with it, since its memory goes.
- * 3. sent_calls and sent_bytes are the sums over `sent`; above the daemon's limits only by one call, or by renewals and pins. */
+ * 3. sent_calls and sent_bytes are the sums over `sent`, without those that wait aside: one is there at all times, and a call above the limits goes out when there is no
+ *    other. Above the daemon's limits only by one call, or by renewals and pins. */
 #include <errno.h>
 #include <stdio.h>
 
@@ -71,11 +72,22 @@ void pt_net_submit(struct pt_net_client *c, struct pt_net_call *call)
 
 /* ---- in and out of sent ---- */
 
+static void link_sent(struct pt_net_client *c, struct pt_net_call *call)
+{
+	TAILQ_INSERT_TAIL(&c->sent, call, link);
+	if (call->flags & PT_NET_ASIDE)
+		return;
+	c->sent_calls++;
+	c->sent_bytes += cost_of(call);
+}
+
 static void unlink_sent(struct pt_net_client *c, struct pt_net_call *call)
 {
 	TAILQ_REMOVE(&c->sent, call, link);
-	c->sent_calls--;
-	c->sent_bytes -= cost_of(call);
+	if (!(call->flags & PT_NET_ASIDE)) {
+		c->sent_calls--;
+		c->sent_bytes -= cost_of(call);
+	}
 	if (c->in_call == call)
 		c->in_call = NULL;
 }
@@ -114,9 +126,7 @@ struct pt_net_call *pt_client_next(struct pt_net_client *c)
 	call->state = PT_NET_SENT;
 	call->sent_ns = pt_time_boot_ns();
 	call->sent_before = true;
-	TAILQ_INSERT_TAIL(&c->sent, call, link);
-	c->sent_calls++;
-	c->sent_bytes += cost_of(call);
+	link_sent(c, call);
 	return call;
 }
 

@@ -118,6 +118,29 @@ START_TEST(commits_of_others_and_of_oneself_are_told_with_the_mark)
 }
 END_TEST
 
+/* Such a call goes out alone. */
+START_TEST(a_call_above_the_limits_does_not_wait_for_news)
+{
+	const size_t len = (size_t)17 << 20;
+	char *value = calloc(1, len);
+	struct waiter w;
+	uint64_t seen;
+
+	MUST(value);
+	serve("mem:1M", with_http);
+	mine = open_client();
+	MUST_WORK(meta_put(&mine->meta, "k", "v", 1, NULL));
+	seen = version_now();
+	waiter_start(&w, seen);
+	MUST_WORK(meta_put(&mine->meta, "k", value, len, NULL));
+	pthread_join(w.thread, NULL);
+	ck_assert_int_eq(w.rc, 0);
+	ck_assert_uint_gt(w.mark.word[2], seen);
+	pt_store_close(mine);
+	free(value);
+}
+END_TEST
+
 START_TEST(nobody_waits_on_for_a_daemon_that_died)
 {
 	struct pt_meta_mark mark;
@@ -331,6 +354,7 @@ int main(void)
 	TCase *tcase = tcase_create("news");
 
 	tcase_add_loop_test(tcase, commits_of_others_and_of_oneself_are_told_with_the_mark, 0, 2);
+	tcase_add_test(tcase, a_call_above_the_limits_does_not_wait_for_news);
 	tcase_add_test(tcase, nobody_waits_on_for_a_daemon_that_died);
 	tcase_add_test(tcase, a_silent_daemon_is_noticed_long_before_calls_end);
 	tcase_add_test(tcase, who_waits_can_be_told_to_end);
