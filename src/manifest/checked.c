@@ -132,6 +132,8 @@ int pt_checked_get(struct pt_checked *checked, const struct pt_object *object, s
 	struct pt_checked_object **at, *o;
 	int rc = 0;
 
+	if (bytes > PT_OBJECT_BYTES_MAX)        /* a record that nobody has written; its bits might be all of the memory */
+		return pt_record_bad("revision");
 	pthread_mutex_lock(&checked->lock);
 	at = place_of(checked, &object->blob.id);
 	o = *at;

@@ -20,7 +20,6 @@
 
 #define HASH_STEP ((uint64_t)64 << 10)          /* bytes that all hashes take before the next ones: they stay in the first caches */
 #define ZERO_RUN_MIN ((uint64_t)64 << 10)       /* shorter runs of zeros are written */
-#define OBJECT_BYTES_MAX ((uint64_t)4 << 40)    /* 8 bytes of hash a MiB fit one record */
 
 struct pt_object_writer {
 	struct pt_repo *repo;
@@ -306,7 +305,7 @@ int pt_object_writer_create(struct pt_repo *repo, const struct pt_object_spec *s
 	rc = pt_shape_bytes(&spec->local, spec->dtype, &bytes);
 	if (rc < 0)
 		return rc;
-	if (bytes > OBJECT_BYTES_MAX)
+	if (bytes > PT_OBJECT_BYTES_MAX)
 		return pt_fail(EFBIG, "one object may hold 4 TiB: store this tensor in more parts");
 	if (!written_name(spec->written) || spec->axis_count > PT_AXIS_KINDS)
 		return pt_fail(EINVAL, "the object's description makes no sense");
@@ -367,7 +366,7 @@ int pt_plain_writer_create(struct pt_repo *repo, struct pt_object_writer **ret_w
 
 int pt_file_writer_create(struct pt_repo *repo, struct pt_object_writer **ret_w)
 {
-	return plain_create(repo, OBJECT_BYTES_MAX, true, ret_w);
+	return plain_create(repo, PT_OBJECT_BYTES_MAX, true, ret_w);
 }
 
 uint32_t pt_object_writer_crc(const struct pt_object_writer *w)

@@ -71,6 +71,8 @@ enum pt_written {
 	PT_WRITTEN_WRITER = 5           /* cut from a full tensor by a writer partition */
 };
 
+#define PT_OBJECT_BYTES_MAX ((uint64_t)4 << 40) /* that have checksums: 8 bytes a MiB fit one record */
+
 struct pt_object {
 	struct pt_blob_ref blob;
 	uint64_t payload_off;           /* in the blob, a multiple of 4096 unless it is a window */

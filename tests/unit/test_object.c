@@ -464,7 +464,7 @@ END_TEST
 
 START_TEST(what_was_verified_is_remembered_within_bounds)
 {
-	struct pt_object object = { .bytes = UINT64_C(1) << 44 };       /* 2 bits for each of 2^24 MiB */
+	struct pt_object object = { .bytes = PT_OBJECT_BYTES_MAX };     /* 2 bits for each of 2^22 MiB */
 	struct pt_shape shape = help_shape2(1, 1 << 20);
 	struct pt_checked_object *o;
 	struct pt_manifest *m;
@@ -472,7 +472,7 @@ START_TEST(what_was_verified_is_remembered_within_bounds)
 	help_store(repo, node, PT_WRITTEN_FULL, &shape, 0, 1, -1, NULL, 1);
 	m = pinned();
 	object.blob = m->objects[0].blob;
-	for (int i = 0; i < 4; i++) {
+	for (int i = 0; i < 10; i++) {
 		object.blob.id.b[0] = (uint8_t)i;
 		check_ok(pt_checked_get(repo->checked, &object, &o));
 		pt_checked_begin(repo, o, &m->objects[0].blob);
@@ -480,7 +480,7 @@ START_TEST(what_was_verified_is_remembered_within_bounds)
 		pt_checked_set(o, 5);
 		pt_checked_put(repo->checked, o);
 	}
-	for (int i = 3; i >= 0; i--) {
+	for (int i = 9; i >= 0; i--) {
 		object.blob.id.b[0] = (uint8_t)i;
 		check_ok(pt_checked_get(repo->checked, &object, &o));
 		pt_checked_begin(repo, o, &m->objects[0].blob);
@@ -489,11 +489,23 @@ START_TEST(what_was_verified_is_remembered_within_bounds)
 		pt_checked_put(repo->checked, o);
 	}
 	/* Another record of the same id, with another size, is another object. */
-	object.blob.id.b[0] = 3;
+	object.blob.id.b[0] = 9;
 	object.bytes = 2 << 20;
 	check_ok(pt_checked_get(repo->checked, &object, &o));
 	pt_checked_put(repo->checked, o);
 	unpinned(m);
+}
+END_TEST
+
+START_TEST(a_record_of_a_size_that_no_object_has_takes_no_memory)
+{
+	struct pt_object object = { .blob = { .kind = PT_BLOB_PLAIN }, .bytes = PT_OBJECT_BYTES_MAX + 1 };
+	struct pt_checked_object *o;
+
+	check_err(pt_checked_get(repo->checked, &object, &o), EIO);
+	object.bytes = 1;
+	object.hashed = UINT64_C(1) << 61;
+	check_err(pt_checked_get(repo->checked, &object, &o), EIO);
 }
 END_TEST
 
@@ -770,6 +782,7 @@ int main(void)
 	tcase_add_test(c, ranges_are_exact_in_every_mode);
 	tcase_add_test(c, what_one_rank_has_verified_the_next_reads_alone);
 	tcase_add_test(c, what_was_verified_is_remembered_within_bounds);
+	tcase_add_test(c, a_record_of_a_size_that_no_object_has_takes_no_memory);
 	tcase_add_test(c, threads_share_what_has_been_verified);
 	tcase_add_test(c, sparse_tensor_beyond_4_gib_is_quick_and_stays_sparse);
 	tcase_add_test(c, many_writers_at_once_store_what_each_was_given);
