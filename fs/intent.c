@@ -355,27 +355,10 @@ bool pt_fs_intent_held(struct pt_fs *fs, pid_t tid, const struct pt_fs_inode *vi
 	return noted_of_call(fs, INTENT_HOLD, tid, view, &note);
 }
 
-/* The call has come to its end: another one with the same arguments is not to be taken for it. */
-static void again_end(struct pt_fs *fs, pid_t tid)
-{
-	struct pt_fs_intents *t = fs->intents;
-	struct intent old;
-	size_t i;
-
-	if (atomic_load(&t->count) == 0)
-		return;
-	pthread_mutex_lock(&t->lock);
-	for (i = 0; i < INTENTS; i++)
-		if (t->intent[i].kind == INTENT_AGAIN && t->intent[i].tid == tid)
-			slot_clear_locked(t, &t->intent[i], &old);      /* holds nothing */
-	pthread_mutex_unlock(&t->lock);
-}
-
 void pt_fs_intent_opened(struct pt_fs *fs, pid_t tid)
 {
 	note_drop(fs, INTENT_RETRY, tid, 0);
 	note_drop(fs, INTENT_HOLD, tid, 0);
-	again_end(fs, tid);
 }
 
 void pt_fs_intent_rewrite_begin(struct pt_fs *fs, pid_t tid, uint64_t call)
