@@ -118,9 +118,9 @@ static bool fetch_locked(struct pt_reserve *r)
 	pthread_mutex_unlock(&r->lock);
 	rc = madvise(at, PT_RESERVE_UNIT, MADV_POPULATE_WRITE);
 	pthread_mutex_lock(&r->lock);
-	/* Only this thread adds and drops, but takers make the list shorter. */
+	/* Only this thread adds and drops, but takers make the list shorter. One that has all its pages may end where this one begins. */
 	for (uint32_t i = 0; rc == 0 && i < r->count; i++)
-		if (r->stretch[i].ready == at)
+		if (r->stretch[i].ready == at && at < r->stretch[i].end)
 			r->stretch[i].ready += PT_RESERVE_UNIT;
 	return rc == 0;
 }
