@@ -1,6 +1,6 @@
 /* store/data_file.c - the file data engine: one file a blob, below one directory that many processes use at once.
  *
- * Owns the descriptors of its directories; file_write.c, file_around.c, file_read.c and file_list.c are its operations. Assumes a local
+ * Owns the descriptors of its directories; file_write.c, file_read.c and file_list.c are its operations. Assumes a local
  * filesystem (rename, flock and fsync as on ext4 or xfs); store.c refuses others. Operations complete before they return. */
 #include <errno.h>
 #include <fcntl.h>
@@ -189,7 +189,6 @@ static void file_close(void *h)
 	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
 		if (fds[i] >= 0)
 			close(fds[i]);
-	pt_file_around_done(&f->around);
 	pthread_mutex_destroy(&f->lock);
 	free(f->dir);
 	free(f);
@@ -262,7 +261,6 @@ int pt_data_file_open(const char *dir, struct pt_data *ret_data)
 	f->pid = pt_process_id();
 	f->dirfd = f->objects = f->staging = f->pins_dir = f->token.fd = -1;
 	pthread_mutex_init(&f->lock, NULL);
-	pt_file_around_init(&f->around);
 	f->dir = pt_strdup(dir);
 	if (!f->dir) {
 		rc = pt_fail_nomem();

@@ -1,6 +1,5 @@
 /* store/file_write.c - the file engine's blobs while they are written: staged, sealed, aborted.
  *
- * What goes out around the kernel's cache is file_around.c's; a sync of the file makes both kinds durable.
  * Order of a seal, so that a crash leaves a whole object or none: size set, file synced, renamed into objects/ without
  * replacing anything, that directory synced. Whoever is told so writes the manifest after that. */
 #include <errno.h>
@@ -18,6 +17,11 @@
 
 #define WRITE_BACK ((uint64_t)8 << 20)         /* what is written goes to the disk in stretches of this size, so that little is left to wait for when a blob is sealed */
 #define ZEROS_UNIT 65536u               /* zeros are left out in aligned pieces of this size */
+
+struct staged {
+	struct pt_blob_ref ref;
+	int fd;
+};
 
 /* What is staged is the parent's: a child neither changes nor removes it. */
 static int forked(const struct pt_file_store *f)
@@ -42,19 +46,11 @@ static int staging_dir(struct pt_file_store *f)
 	return rc;
 }
 
-static void staged_free(struct pt_file_staged *s)
-{
-	close(s->fd);
-	if (s->around_fd >= 0)
-		close(s->around_fd);
-	free(s);
-}
-
 void pt_file_create(void *h, const struct pt_blob_ref *ref, uint64_t size_hint, void **ret_blob, struct pt_done *done)
 {
 	char name[PT_FILE_NAME_LEN + 3];
 	struct pt_file_store *f = h;
-	struct pt_file_staged *s;
+	struct staged *s;
 	int rc = staging_dir(f);
 
 	/* No space is reserved: a tensor of zeros may be far larger than what it takes on the disk. */
@@ -72,7 +68,6 @@ void pt_file_create(void *h, const struct pt_blob_ref *ref, uint64_t size_hint, 
 		goto out;
 	}
 	s->ref = *ref;
-	s->around_fd = -1;
 	pt_file_name(ref, name);
 	s->fd = openat(f->token.fd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0640);
 	if (s->fd < 0) {
@@ -91,7 +86,7 @@ static bool is_zeros(const uint8_t *p, size_t len)
 }
 
 /* Bytes are written once, so zeros can stay holes. Runs of pieces that are not zeros go out in one write. */
-int pt_file_write_around_zeros(int fd, const uint8_t *p, uint64_t len, uint64_t off)
+static int write_around_zeros(int fd, const uint8_t *p, uint64_t len, uint64_t off)
 {
 	uint64_t run = 0;
 
@@ -112,31 +107,19 @@ int pt_file_write_around_zeros(int fd, const uint8_t *p, uint64_t len, uint64_t 
 	return len > run ? pt_io_pwrite(fd, p + run, len - run, off + run) : 0;
 }
 
-static int write_through(struct pt_file_store *f, struct pt_file_staged *s, const void *buf, uint64_t len, uint64_t off)
-{
-	uint64_t begin = pt_file_thread_ns();
-	int rc = pt_file_write_around_zeros(s->fd, buf, len, off);
-
-	if (rc < 0)
-		return rc;
-	pt_write_way_went_through(&f->around.way, len, pt_file_thread_ns() - begin);
-	if (off / WRITE_BACK != (off + len) / WRITE_BACK)
-		sync_file_range(s->fd, (off_t)(off / WRITE_BACK * WRITE_BACK), (off_t)(len / WRITE_BACK * WRITE_BACK + WRITE_BACK), SYNC_FILE_RANGE_WRITE);
-	return 0;
-}
-
 void pt_file_write(void *h, void *blob, const void *buf, uint64_t len, uint64_t off, struct pt_done *done)
 {
 	struct pt_file_store *f = h;
-	struct pt_file_staged *s = blob;
+	struct staged *s = blob;
 	int rc = forked(f);
 
 	if (rc < 0) {
 		pt_done_call(done, rc);
 		return;
 	}
-	if (!pt_file_write_around(f, s, buf, len, off))
-		rc = write_through(f, s, buf, len, off);
+	rc = write_around_zeros(s->fd, buf, len, off);
+	if (rc == 0 && off / WRITE_BACK != (off + len) / WRITE_BACK)
+		sync_file_range(s->fd, (off_t)(off / WRITE_BACK * WRITE_BACK), (off_t)(len / WRITE_BACK * WRITE_BACK + WRITE_BACK), SYNC_FILE_RANGE_WRITE);
 	if (rc < 0)
 		rc = pt_file_fail(f, &s->ref, "write", -rc);
 	pt_done_call(done, rc);
@@ -184,7 +167,7 @@ void pt_file_seal(void *h, void *blob, uint64_t bytes, struct pt_done *done)
 {
 	char name[PT_FILE_NAME_LEN];
 	struct pt_file_store *f = h;
-	struct pt_file_staged *s = blob;
+	struct staged *s = blob;
 	int bucket = -1;
 	int rc = forked(f);
 
@@ -213,7 +196,8 @@ void pt_file_seal(void *h, void *blob, uint64_t bytes, struct pt_done *done)
 		rc = pt_file_fail(f, &s->ref, "seal", -rc);
 	if (bucket >= 0)
 		close(bucket);
-	staged_free(s);
+	close(s->fd);
+	free(s);
 	pt_done_call(done, rc);
 }
 
@@ -221,10 +205,11 @@ void pt_file_abort(void *h, void *blob)
 {
 	char name[PT_FILE_NAME_LEN];
 	struct pt_file_store *f = h;
-	struct pt_file_staged *s = blob;
+	struct staged *s = blob;
 
 	pt_file_name(&s->ref, name);
 	if (f->pid == getpid())
 		unlinkat(f->token.fd, name, 0);
-	staged_free(s);
+	close(s->fd);
+	free(s);
 }

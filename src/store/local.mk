@@ -14,7 +14,6 @@ libptio_core_la_SOURCES += \
 	src/store/fault_rules.h \
 	src/store/fdcache.c \
 	src/store/fdcache.h \
-	src/store/file_around.c \
 	src/store/file_int.h \
 	src/store/file_list.c \
 	src/store/file_read.c \
@@ -61,6 +60,4 @@ libptio_core_la_SOURCES += \
 	src/store/store.c \
 	src/store/store.h \
 	src/store/token.c \
-	src/store/token.h \
-	src/store/write_way.c \
-	src/store/write_way.h
+	src/store/token.h

@@ -21,7 +21,7 @@ from io import BytesIO
 import numpy as np
 
 import peers
-from measure import Mount, Table, in_process, make_tensor, map_file, now, read_file, read_twice, svg, timed, write_file, write_four, write_processor
+from measure import Mount, Table, in_process, make_tensor, map_file, now, publish_file, read_file, read_twice, svg, timed, write_file, write_four, write_processor
 from meta import part_meta
 from model import part_model
 from remote import check_remote, part_mooncake, part_net
@@ -196,9 +196,10 @@ def part_write(args, t, env):
         try:
             (m / "w").mkdir()
             t.run(f"write and keep, store on {subprocess.run(['stat', '-f', '-c', '%T', disk], capture_output=True, text=True).stdout.strip()}", "GB/s", len(data), {
-                "file on the same disk, fsync": lambda: write_file(disk / "written", data, sync=True),
+                "new file on the same disk, fsync, rename": lambda: publish_file(disk / "published", data),
+                "file on the same disk, cut to nothing and written again, fsync": lambda: write_file(disk / "written", data, sync=True),
                 "ptio": lambda: write_file(m / "w/full.npy", data),
-                "ptio, a file of its own name": lambda: write_file(m / "w/one.npy", data)}, "file on the same disk, fsync")
+                "ptio, a file of its own name": lambda: write_file(m / "w/one.npy", data)}, "new file on the same disk, fsync, rename")
         finally:
             m.stop()
 

@@ -104,6 +104,15 @@ def write_file(path, data, sync=False):
     return now() - begin
 
 
+def publish_file(path, data):
+    """As who replaces a file that others may be reading: a new one, on the disk before it gets the name."""
+    begin = now()
+    new = f"{path}.new"
+    write_file(new, data, sync=True)
+    os.replace(new, path)
+    return now() - begin
+
+
 def write_processor(path, data, mount=None):
     """Of the writer, and of the mount that it writes to."""
     begin = time.process_time() + (mount.processor() if mount else 0)

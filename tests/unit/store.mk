@@ -9,8 +9,7 @@ store_tests = \
 	tests/unit/test_store_meta \
 	tests/unit/test_store_objects \
 	tests/unit/test_store_reserve \
-	tests/unit/test_store_uri \
-	tests/unit/test_store_way
+	tests/unit/test_store_uri
 check_PROGRAMS += $(store_tests)
 TESTS += $(store_tests)
 store_support = tests/unit/store_support.c tests/unit/store_support.h tests/unit/daemon.c tests/unit/daemon.h tests/unit/rng.h
@@ -54,7 +53,3 @@ tests_unit_test_store_reserve_LDADD = $(UNIT_LIBS)
 tests_unit_test_store_uri_SOURCES = tests/unit/test_store_uri.c $(store_support)
 tests_unit_test_store_uri_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_store_uri_LDADD = $(UNIT_LIBS)
-
-tests_unit_test_store_way_SOURCES = tests/unit/test_store_way.c $(store_support)
-tests_unit_test_store_way_CPPFLAGS = $(UNIT_CPPFLAGS)
-tests_unit_test_store_way_LDADD = $(UNIT_LIBS)

@@ -10,8 +10,6 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "base/size.h"
-#include "store/file_int.h"
 #include "unit/rng.h"
 #include "unit/store_support.h"
 
@@ -355,55 +353,6 @@ START_TEST(zeros_take_no_space)
 }
 END_TEST
 
-/* Whether files of the folder can be written around the kernel's cache. */
-static bool can_go_around(void)
-{
-#ifdef STATX_DIOALIGN
-	char *path = path_in(dir, "probe");
-	int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-	struct statx sx;
-	bool can = statx(fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &sx) == 0 && sx.stx_mask & STATX_DIOALIGN && sx.stx_dio_mem_align && sx.stx_dio_mem_align <= 4096 &&
-		   sx.stx_dio_offset_align <= 4096;
-
-	close(fd);
-	free(path);
-	return can;
-#else
-	return false;
-#endif
-}
-
-/* As a writer of 12 MiB and 100 bytes does it: a short piece first, then windows, some of them of zeros, a rest. */
-START_TEST(bytes_that_go_around_the_cache_come_back)
-{
-	uint64_t size = 12 * PT_MIB + 100, around = 0, off, n;
-	uint8_t *memory = malloc(size + 4096), *bytes = memory + _i, *got = malloc(size);
-	struct pt_blob_ref ref = blob_new(PT_BLOB_TENSOR);
-	struct pt_file_store *f;
-	void *blob;
-
-	bytes += 4096 - (uintptr_t)memory % 4096;
-	pattern_fill(bytes, size, 7);
-	memset(bytes + 3 * PT_MIB + 65536, 0, 2 * PT_MIB);
-	MUST_WORK(pt_data_file_open(dir, &data));
-	f = data.h;
-	f->around.way.around = f->around.way.page_ns = UINT64_MAX;
-	MUST_WORK(pt_data_create(&data, &ref, size, &blob));
-	for (off = 0; off < size; off += n) {
-		n = pt_size_min(off ? PT_MIB - off % PT_MIB : 4096, size - off);
-		MUST_WORK(pt_data_write(&data, blob, bytes + off, n, off));
-		around += n >= PT_WRITE_WAY_MIN && (off | n) % 4096 == 0 ? n : 0;
-	}
-	MUST_WORK(pt_data_seal(&data, blob, size));
-	MUST_WORK(blob_get(&data, &ref, got, size, 0));
-	ck_assert(memcmp(bytes, got, size) == 0);
-	ck_assert_uint_eq(f->around.bytes, can_go_around() ? around : 0);
-	pt_data_close(&data);
-	free(memory);
-	free(got);
-}
-END_TEST
-
 START_TEST(strange_files_are_left_alone)
 {
 	static const char *const names[] = { "objects/README", "objects/00", "staging/x", "pins/x", "pins/0123456789abcdef0123456789abcdeg" };
@@ -525,7 +474,6 @@ int main(void)
 	tcase_add_test(tcase, objects_are_plain_files_that_nobody_writes_again);
 	tcase_add_test(tcase, an_object_cut_short_is_refused);
 	tcase_add_test(tcase, zeros_take_no_space);
-	tcase_add_loop_test(tcase, bytes_that_go_around_the_cache_come_back, 0, 2);     /* of memory as a device takes it, and not */
 	tcase_add_test(tcase, strange_files_are_left_alone);
 	tcase_add_test(tcase, pins_show_to_others_as_soon_as_they_are_made);
 	tcase_add_test(tcase, a_forked_child_is_refused);
