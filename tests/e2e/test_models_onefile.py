@@ -10,7 +10,7 @@ import pytest
 import safetensors.torch
 import torch
 
-from conftest import PTIO
+from conftest import PTIO, metrics
 from harm import flip_on_disk
 
 MIB = 1 << 20
@@ -21,10 +21,7 @@ def blobs(mount):
 
 
 def moved(mount):
-    for line in (mount / ".ptio" / "metrics").read_text().splitlines():
-        if line.startswith("ptio_store_read_bytes_moved_total "):
-            return int(line.split()[1])
-    raise AssertionError("no such metric")
+    return metrics(mount)["ptio_store_read_bytes_moved_total"]
 
 
 def blob_of(mount, data):
