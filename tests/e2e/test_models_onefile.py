@@ -125,7 +125,8 @@ def test_a_large_tensor_moves_each_byte_once(mounts, options):
     mnt.start()
     before = moved(mnt)
     assert torch.equal(torch.load(mnt / "m" / "b" / "full.pt"), sd["b"])
-    assert moved(mnt) - before <= (36 + 4) * MIB
+    if json.loads((mnt / ".ptio/status.json").read_text())["direct_io"]:     # else the kernel cuts requests where it likes
+        assert moved(mnt) - before <= (36 + 4) * MIB
     assert np.array_equal(np.load(mnt / "m" / "b" / "full.npy", mmap_mode="r"), sd["b"].numpy())
     assert torch.equal(torch.load(mnt / "m" / "b" / "tp=1of2,dim=1" / "shard.pt"), sd["b"][:, 1536:])
 
