@@ -384,6 +384,8 @@ int pt_fs_file_write(struct pt_fs *fs, struct pt_fs_inode *inode, const void *bu
 	rc = pt_fs_file_spool_locked(fs, f, false);
 	if (rc == 0)
 		rc = pt_io_pwrite(f->spool, buf, len, off);
+	if (rc == -ENOSPC && pt_fs_gc_room(fs))         /* the spool is in the store's directory, if that can be */
+		rc = pt_io_pwrite(f->spool, buf, len, off);
 	if (rc == 0) {
 		f->dirty = true;
 		f->mtime_ns = pt_time_now_ns();

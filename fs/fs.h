@@ -153,6 +153,9 @@ struct pt_fs {
 	struct pt_fs_intents *intents;
 	struct pt_fs_errors *errors;
 	struct pt_fs_gc *gc;
+	pthread_mutex_t room_lock;      /* the next two */
+	uint64_t rooms;                 /* passes of the collector that made room for somebody; also read atomically */
+	int64_t room_vain_ns;           /* when one made none; 0: the last did */
 	struct pt_models *models;
 	double entry_timeout;           /* seconds for which the kernel finds names by itself */
 	atomic_bool callers_tell, callers_silent;      /* /proc told of some caller, and did not of another (caller.c) */
@@ -617,6 +620,9 @@ int pt_fs_info_text(struct pt_fs *fs, struct pt_fs_inode *inode, struct pt_buf *
 void pt_fs_read_ahead_set(struct pt_fs *fs);
 int pt_fs_gc_start(struct pt_fs *fs);
 void pt_fs_gc_stop(struct pt_fs *fs);
+/* What was removed or replaced a moment ago is room, too, and would be there a few seconds later: collects it now, for one who found none. true: try again. Those that ask
+ * at once share a pass. Any thread. */
+bool pt_fs_gc_room(struct pt_fs *fs);
 void pt_fs_gc_poke(struct pt_fs *fs);                                   /* something was superseded or removed */
 extern const struct fuse_lowlevel_ops pt_fs_ops;
 

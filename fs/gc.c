@@ -13,6 +13,7 @@
 #define GC_EVERY_NS ((int64_t)60 * 1000000000)
 #define GC_AFTER_COMMIT_NS ((int64_t)5 * 1000000000)    /* gently: commits in a loop share one pass */
 #define TICK_SECONDS 1
+#define VAIN_NS ((int64_t)1000000000)   /* after looking for room in vain nobody does so again for that long */
 
 struct pt_fs_gc {
 	pthread_t thread;
@@ -20,6 +21,31 @@ struct pt_fs_gc {
 	pthread_cond_t cond;
 	bool stop, poked;
 };
+
+bool pt_fs_gc_room(struct pt_fs *fs)
+{
+	uint64_t rooms = __atomic_load_n(&fs->rooms, __ATOMIC_ACQUIRE);
+	struct pt_gc_stats stats = { 0 };
+	bool made;
+
+	if (!fs->options->gc || fs->options->read_only)
+		return false;
+	pthread_mutex_lock(&fs->room_lock);
+	made = fs->rooms != rooms;
+	if (!made && (!fs->room_vain_ns || pt_time_boot_ns() - fs->room_vain_ns > VAIN_NS)) {
+		made = pt_gc_run(fs->repo, &stats) == 0 && stats.bytes_removed > 0;
+		if (made)
+			__atomic_add_fetch(&fs->rooms, 1, __ATOMIC_RELEASE);
+		fs->room_vain_ns = made ? 0 : pt_time_boot_ns();
+	}
+	pthread_mutex_unlock(&fs->room_lock);
+	return made;
+}
+
+static bool room(void *ctx)
+{
+	return pt_fs_gc_room(ctx);
+}
 
 static void *gc_main(void *arg)
 {
@@ -77,6 +103,7 @@ int pt_fs_gc_start(struct pt_fs *fs)
 		free(g);
 		return pt_fail(err, "cannot start a thread");
 	}
+	pt_repo_on_full(fs->repo, room, fs);
 	return 0;
 }
 

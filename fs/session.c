@@ -240,6 +240,7 @@ int pt_fs_run(const struct pt_fs_options *options, struct fuse_args *args, void 
 	fs->options = options;
 	fs->started_ns = pt_time_now_ns();
 	pthread_mutex_init(&fs->writers_lock, NULL);
+	pthread_mutex_init(&fs->room_lock, NULL);
 	pthread_mutex_init(&fs->handles_lock, NULL);
 	rc = session_make(fs, args);
 	if (rc == 0)
@@ -276,6 +277,7 @@ int pt_fs_run(const struct pt_fs_options *options, struct fuse_args *args, void 
 	free(fs->spool_dir);
 	pthread_mutex_destroy(&fs->handles_lock);
 	pthread_mutex_destroy(&fs->writers_lock);
+	pthread_mutex_destroy(&fs->room_lock);
 	free(fs);
 	return rc;
 }

@@ -50,6 +50,8 @@ struct pt_repo {
 	struct pt_repo_counters counters;       /* each field by pt_count() */
 	pt_repo_change_fn *change_fn;           /* atomic; after change_ctx */
 	void *change_ctx;
+	pt_repo_full_fn *full_fn;               /* both: before the first who writes */
+	void *full_ctx;
 };
 
 static inline void pt_count(uint64_t *counter, uint64_t n)

@@ -169,7 +169,7 @@ static int window_flush(struct pt_object_writer *w)
 	int rc = pt_pump_wait(&w->stream);
 
 	if (!rc && w->window_len)
-		rc = pt_data_write(&w->repo->store->data, w->blob, w->window, w->window_len, w->window_off);
+		rc = pt_pump_write(w->repo, w->blob, w->window, w->window_len, w->window_off);
 	w->window_off += w->window_len;
 	w->window_len = 0;
 	return rc;

@@ -57,6 +57,20 @@ static void enqueue_locked(struct pt_pump *p, struct pt_pump_stream *s)
 	pthread_cond_signal(&p->work);
 }
 
+int pt_pump_write(struct pt_repo *repo, void *blob, const void *data, uint64_t len, uint64_t off)
+{
+	int rc = pt_data_write(&repo->store->data, blob, data, len, off);
+	char sentence[PT_FAIL_SENTENCE_MAX];
+
+	if ((rc != -ENOSPC && rc != -EDQUOT) || !repo->full_fn)
+		return rc;
+	snprintf(sentence, sizeof(sentence), "%s", pt_fail_sentence());
+	if (!repo->full_fn(repo->full_ctx))
+		return pt_fail(-rc, "%s", sentence);
+	pt_fail_clear();
+	return pt_data_write(&repo->store->data, blob, data, len, off);
+}
+
 static void failed_locked(struct pt_pump_stream *s, int rc)
 {
 	if (s->rc < 0)
@@ -75,7 +89,7 @@ static void write_one_locked(struct pt_pump *p, struct pt_pump_stream *s)
 	pthread_mutex_unlock(&p->lock);
 	pt_fail_clear();
 	if (good)
-		rc = pt_data_write(&s->repo->store->data, s->blob, job->data, job->len, job->off);
+		rc = pt_pump_write(s->repo, s->blob, job->data, job->len, job->off);
 	pt_window_put(&s->repo->windows, job->window);
 	pthread_mutex_lock(&p->lock);
 	if (rc < 0)
@@ -189,7 +203,7 @@ int pt_pump_put(struct pt_pump_stream *s, void *window, const void *data, uint64
 	pthread_mutex_unlock(&p->lock);
 own:
 	if (rc == 0)
-		rc = pt_data_write(&s->repo->store->data, s->blob, data, len, off);
+		rc = pt_pump_write(s->repo, s->blob, data, len, off);
 	pt_window_put(&s->repo->windows, window);
 	return rc;
 }

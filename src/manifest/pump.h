@@ -34,6 +34,8 @@ void pt_pump_stream_init(struct pt_pump_stream *s, struct pt_repo *repo, void *b
 /* Writes data to the blob, now or later. window: as in the job, taken over also on failure; data without one must last until pt_pump_wait. 0, or the
  * first failure of this or an earlier window (its errno, and sentence). */
 int pt_pump_put(struct pt_pump_stream *s, void *window, const void *data, uint64_t len, uint64_t off);
+/* Writes it now, in this thread; where there is no room, once more after some has been made (pt_repo_on_full). */
+int pt_pump_write(struct pt_repo *repo, void *blob, const void *data, uint64_t len, uint64_t off);
 /* All that was put has been written, or the first failure. */
 int pt_pump_wait(struct pt_pump_stream *s);
 

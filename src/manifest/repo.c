@@ -156,6 +156,12 @@ void pt_repo_on_change(struct pt_repo *repo, pt_repo_change_fn *fn, void *ctx)
 	__atomic_store_n(&repo->change_fn, fn, __ATOMIC_RELEASE);
 }
 
+void pt_repo_on_full(struct pt_repo *repo, pt_repo_full_fn *fn, void *ctx)
+{
+	repo->full_ctx = ctx;
+	repo->full_fn = fn;
+}
+
 static int id_block_once(struct pt_repo *repo)
 {
 	struct pt_buf value = PT_BUF_INIT;

@@ -42,6 +42,9 @@ void pt_repo_ahead_end(struct pt_repo_ahead *ahead);
 #define PT_REPO_CHANGE_ANY ((uint64_t)0)
 typedef void pt_repo_change_fn(void *ctx, uint64_t node);
 void pt_repo_on_change(struct pt_repo *repo, pt_repo_change_fn *fn, void *ctx);
+/* No room is left for an object's bytes. true: some was made, and they are written once more. Set before anything is written; called by any thread that writes, by several at once, maybe with the caller's locks held. */
+typedef bool pt_repo_full_fn(void *ctx);
+void pt_repo_on_full(struct pt_repo *repo, pt_repo_full_fn *fn, void *ctx);
 
 /* ---- nodes: the namespace (manifest/node.c, rename.c) ---- */
 int pt_node_get(struct pt_repo *repo, uint64_t id, struct pt_node *ret_node);                   /* -ENOENT */

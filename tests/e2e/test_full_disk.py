@@ -2,6 +2,7 @@
 import os
 import subprocess
 
+import numpy as np
 import pytest
 import safetensors
 import safetensors.torch
@@ -57,3 +58,17 @@ def test_a_saver_that_looks_at_no_result_of_close_replaces_no_model_by_nothing(s
     small.empty()
     safetensors.torch.save_file({"a": old["a"] + 1}, str(path))
     assert torch.equal(safetensors.torch.load_file(str(path))["a"], old["a"] + 1)
+
+
+def test_what_was_removed_makes_room_at_once(small, mounts):
+    """rm and cp, one after the other: as on any filesystem."""
+    mount = mounts(store=small.store)
+    first = np.arange(10 << 18, dtype=np.int32)
+    for n in range(4):
+        for name in ("w", "v"):
+            np.save(mount / f"{name}.npy", first + n)
+        np.save(mount.key("k") / "full.npy", first[:1000])
+        assert np.array_equal(np.load(mount / "w.npy"), first + n)
+        (mount / "w.npy").unlink()
+        (mount / "v.npy").unlink()
+    (mount / "plain").write_bytes(bytes(10 << 20).replace(b"\0", b"x"))
