@@ -430,7 +430,7 @@ int pt_object_check(struct pt_repo *repo, struct pt_manifest *m, uint32_t object
 	if (rc < 0)
 		return rc;
 	pt_checked_begin(repo, checked, &o->blob);
-	for (chunk = off / PT_HASH_CHUNK; !rc && chunk * PT_HASH_CHUNK < end; chunk++)
+	for (chunk = (o->lead + off) / PT_HASH_CHUNK; !rc && chunk * PT_HASH_CHUNK < o->lead + end; chunk++)
 		rc = window_read(&r, object, chunk * PT_HASH_CHUNK, chunk_bytes(o, chunk), checked);
 	pt_checked_put(repo->checked, checked);
 	pt_window_put(&repo->windows, r.window);

@@ -218,6 +218,15 @@ START_TEST(flipped_byte_on_disk_is_found_and_named)
 END_TEST
 
 /* What a check finds is what the bytes are now, whatever was verified before, and whether anything is verified at all. */
+/* The object is a window from here on to its end. */
+static void window_set(struct pt_object *o, uint64_t lead)
+{
+	o->hashed = pt_object_hashed(o);
+	o->payload_off = pt_object_hashed_off(o) + lead;
+	o->bytes = o->hashed - lead;
+	o->lead = lead;
+}
+
 START_TEST(a_check_looks_at_the_bytes_each_time)
 {
 	struct pt_shape shape = help_shape2(3, 1 << 20);
@@ -244,6 +253,10 @@ START_TEST(a_check_looks_at_the_bytes_each_time)
 		check_ok(pt_object_check(repo, m, 0, 0, 1 << 20));
 		check_err(pt_object_check(repo, m, 0, 0, 3 << 20), EIO);
 		ck_assert_ptr_nonnull(strstr(pt_fail_sentence(), "chunk 1"));
+		/* Of a window, the chunks that it lies in. */
+		window_set(&m->objects[0], (1 << 20) + 100);
+		check_err(pt_object_check(repo, m, 0, 0, 1), EIO);
+		window_set(&m->objects[0], 0);
 		byte ^= 4;
 		check_ok(pt_io_pwrite(fd, &byte, 1, m->objects[0].payload_off + (1 << 20) + 77));
 		check_ok(pt_object_check(repo, m, 0, 0, 3 << 20));
