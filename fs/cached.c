@@ -323,12 +323,14 @@ static void whole_file_get(struct pt_fs *fs, struct pt_fs_inode *whole, const st
 	bool stored;
 
 	memset(ret_file, 0, sizeof(*ret_file));
-	ret_file->copy = pt_vcache_find(fs->cache, key, true);
+	ret_file->copy = pt_vcache_find(fs->cache, key, false);
 	pthread_mutex_lock(&whole->lock);
 	stored = whole->passes && whole->stored;
 	pthread_mutex_unlock(&whole->lock);
 	if (stored || !ret_file->copy)
 		pt_fs_stored_get(fs, whole->origin, key, &ret_file->lent);
+	if (!ret_file->lent.held)
+		pt_vcache_use(fs->cache, ret_file->copy);
 }
 
 /* -EAGAIN: not this time; -EOPNOTSUPP: the kernel refuses. */

@@ -142,6 +142,22 @@ void pt_vcache_free(struct pt_vcache *c)
 	free(c);
 }
 
+static void use_locked(struct pt_vcache *c, struct pt_vcache_file *f)
+{
+	f ? c->stats.hits++ : c->stats.misses++;
+	if (f)
+		f->uses++;
+}
+
+void pt_vcache_use(struct pt_vcache *c, struct pt_vcache_file *f)
+{
+	if (!pt_vcache_enabled(c))
+		return;
+	pthread_mutex_lock(&c->lock);
+	use_locked(c, f);
+	pthread_mutex_unlock(&c->lock);
+}
+
 struct pt_vcache_file *pt_vcache_find(struct pt_vcache *c, const struct pt_vcache_key *key, bool use)
 {
 	struct pt_vcache_file *f;
@@ -158,11 +174,8 @@ struct pt_vcache_file *pt_vcache_find(struct pt_vcache *c, const struct pt_vcach
 		lru_remove_locked(c, f);
 		lru_add_locked(c, f);
 	}
-	if (use) {
-		f ? c->stats.hits++ : c->stats.misses++;
-		if (f)
-			f->uses++;
-	}
+	if (use)
+		use_locked(c, f);
 	pthread_mutex_unlock(&c->lock);
 	return f;
 }

@@ -52,6 +52,8 @@ bool pt_vcache_enabled(const struct pt_vcache *c);
 
 /* A whole file of this key, held; NULL: none. Counts as a hit only with `use`. */
 struct pt_vcache_file *pt_vcache_find(struct pt_vcache *c, const struct pt_vcache_key *key, bool use);
+/* An open is served from the file, or, NULL, from none, for it was evicted just before: counted so. */
+void pt_vcache_use(struct pt_vcache *c, struct pt_vcache_file *f);
 enum pt_vcache_want {
 	PT_VCACHE_TRY,                  /* only as long as somebody holds it, and at nobody's cost: what makes room was read but once, or not used for a minute */
 	PT_VCACHE_KEEP,                 /* to the end; what makes room is anything that nobody holds */

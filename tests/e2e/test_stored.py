@@ -78,6 +78,7 @@ def test_the_first_open_is_passed_to_the_stored_file(again):
     assert m["ptio_fs_stored_opens_total"] == m["ptio_fs_passed_opens_total"] == 2
     assert m["ptio_cache_checks_total"] == 1 and m["ptio_cache_checked_bytes_total"] == len(data)       # each byte once
     assert m["ptio_fs_direct_opens_total"] == m["ptio_cache_checks_failed_total"] == 0
+    assert m["ptio_cache_hits_total"] == m["ptio_cache_misses_total"] == 0        # nothing is in memory, nor was
 
 
 def test_two_readers_at_once_have_it_verified_once(again):
