@@ -127,6 +127,8 @@ int pt_fs_file_reload_locked(struct pt_fs *fs, struct pt_fs_inode *inode)
 	struct pt_node n = { .id = inode->node, .name = "the file" };
 	int rc, try;
 
+	if (f->gone && !f->opens)
+		return -ESTALE;         /* with the last opener went what kept its bytes */
 	rc = pt_fs_file_refresh_locked(fs, inode);
 	for (try = 0; rc == 0 && !f->pin && !f->gone && !f->dirty && f->spool < 0 && !blob_none(&f->blob); try++) {
 		if (try == UPDATE_TRIES)

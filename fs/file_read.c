@@ -94,6 +94,8 @@ int64_t pt_fs_file_read(struct pt_fs *fs, struct pt_fs_inode *inode, void *buf, 
 	} else if (f->container) {
 		c = pt_container_ref(f->container);
 		pin = pin_ref(f->pin);
+	} else if (f->kind == PT_NODE_CONTAINER) {      /* its blob is not what it reads as */
+		n = pt_fail(EIO, "the file was removed by another mount while it was being stored: its bytes cannot be read any more");
 	} else if (len && !pt_id_is_zero(&f->blob.id)) {
 		r = (struct pt_data_range){ .blob = f->blob, .off = off, .len = len, .buf = buf };
 		pin = pin_ref(f->pin);

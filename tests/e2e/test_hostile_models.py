@@ -1,4 +1,5 @@
 """A model file that is replaced as programs do it: a temporary name, then rename."""
+import errno
 import multiprocessing
 import os
 import time
@@ -64,3 +65,23 @@ def test_a_model_that_is_replaced_all_the_time_is_read_whole_and_never_as_a_stal
         w.join()
         assert w.exitcode == 0
     assert found == [[]] * 4
+
+
+def test_who_comes_by_a_removed_files_inode_is_never_given_bytes_of_its_record(mnt):
+    """O_PATH is a look-up without an open, as of a program that is held up between the two."""
+    path = mnt / "m.safetensors"
+    path.write_bytes(model(1))
+    inode = os.open(path, os.O_PATH)
+    first = os.open(path, os.O_RDONLY)
+    os.unlink(path)
+    assert os.fstat(first).st_nlink == 0
+    assert os.pread(first, 1 << 20, 0) == model(1)
+    os.close(first)
+    deadline = time.monotonic() + 60
+    while "\nptio_fs_open_files 0\n" not in (mnt / ".ptio" / "metrics").read_text():      # the kernel tells the last close later
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    with pytest.raises(OSError) as e:
+        os.open(f"/proc/self/fd/{inode}", os.O_RDONLY)
+    assert e.value.errno == errno.ESTALE
+    os.close(inode)
