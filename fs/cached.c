@@ -31,6 +31,8 @@ int pt_fs_reader_pin(struct pt_fs *fs, struct pt_fs_inode *i)
 		return pt_fs_view_pin(fs, i);
 	case PT_FS_MANY:
 		return pt_fs_many_open(fs, i);
+	case PT_FS_FILE:
+		return pt_fs_file_hold(fs, i);
 	default:
 		return pt_fs_sealed_pin(fs, i);
 	}
@@ -42,6 +44,8 @@ void pt_fs_reader_unpin(struct pt_fs *fs, struct pt_fs_inode *i)
 		pt_fs_view_unpin(fs, i);
 	else if (i->kind == PT_FS_MANY)
 		pt_fs_many_release(i);
+	else if (i->kind == PT_FS_FILE)
+		pt_fs_file_release(fs, i, false);
 	else
 		pt_fs_sealed_unpin(fs, i);
 }

@@ -245,6 +245,22 @@ int pt_fs_file_open(struct pt_fs *fs, struct pt_fs_inode *inode, int flags, bool
 	return rc;
 }
 
+int pt_fs_file_hold(struct pt_fs *fs, struct pt_fs_inode *inode)
+{
+	int rc = pt_fs_file_attach(fs, inode);
+
+	if (rc < 0)
+		return rc;
+	pthread_mutex_lock(&inode->lock);
+	rc = pt_fs_file_reload_locked(fs, inode);
+	if (rc == 0)
+		inode->file->opens++;
+	pt_fs_file_unlock(inode);
+	if (rc == 0)
+		atomic_fetch_add(&fs->counters.open_files, 1);
+	return rc;
+}
+
 static int append(void *ctx, const void *data, uint64_t len)
 {
 	return pt_object_writer_append(ctx, data, len);

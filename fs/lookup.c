@@ -335,7 +335,7 @@ static int hold_for_retry(struct pt_fs *fs, struct pt_fs_inode *i, pid_t tid, bo
 {
 	int rc;
 
-	if (!pt_fs_reader_is(i) || i->stamp == PT_FS_STAMP_NONE || !pt_fs_intent_retrying(fs, tid))
+	if ((i->kind != PT_FS_FILE && (!pt_fs_reader_is(i) || i->stamp == PT_FS_STAMP_NONE)) || !pt_fs_intent_retrying(fs, tid))
 		return 0;
 	rc = pt_fs_reader_pin(fs, i);
 	if (rc == 0)

@@ -227,24 +227,6 @@ static int open_many(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h, s
 	return open_reader(req, fs, h, i, fi);
 }
 
-static int open_sealed(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h, struct pt_fs_inode *i, struct fuse_file_info *fi)
-{
-	if ((fi->flags & O_ACCMODE) != O_RDONLY || fi->flags & O_TRUNC)
-		return pt_fs_sealed_write(fs, i, fuse_req_ctx(req)->pid);
-	return open_reader(req, fs, h, i, fi);
-}
-
-static int open_whole(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h, struct fuse_file_info *fi)
-{
-	struct pt_fs_inode *origin = h->inode->origin;
-
-	if (origin->kind == PT_FS_SEALED && ((fi->flags & O_ACCMODE) != O_RDONLY || fi->flags & O_TRUNC))
-		return pt_fs_sealed_write(fs, origin, fuse_req_ctx(req)->pid);
-	if ((fi->flags & O_ACCMODE) != O_RDONLY)
-		return origin->kind == PT_FS_VIEW ? open_view(req, fs, h, origin, fi) : open_many(req, fs, h, origin, fi);
-	return open_reader(req, fs, h, origin, fi);
-}
-
 /* Writes of an ordinary file that is not read by the same descriptor go around the kernel's cache, which would hold every byte once more; what others map of it stays coherent
  * where direct io and maps go together. */
 static void write_direct(const struct pt_fs *fs, struct fuse_file_info *fi)
@@ -257,12 +239,55 @@ static void write_direct(const struct pt_fs *fs, struct fuse_file_info *fi)
 #endif
 }
 
+/* An ordinary file, which is gone when another one was renamed over it since it was looked up: the thread then gets the one that it finds now. */
+static int open_file(struct pt_fs *fs, struct pt_fs_inode *i, pid_t tid, struct fuse_file_info *fi)
+{
+	bool keep = false;
+	int rc = pt_fs_file_open(fs, i, fi->flags, &keep);
+
+	pt_fs_intent_plain_end(fs, tid, i->node);
+	fi->keep_cache = keep;
+	fi->noflush = (fi->flags & O_ACCMODE) == O_RDONLY;
+	write_direct(fs, fi);
+	if (rc == -ESTALE) {
+		atomic_fetch_add(&fs->counters.stale_retries, 1);
+		pt_fs_intent_retry(fs, tid);
+	} else if (rc == 0) {
+		pt_fs_intent_opened(fs, tid);
+	}
+	return rc;
+}
+
+/* The look-up that follows finds the ordinary node, and holds it for this thread: the file may be replaced before it is opened. */
+static int sealed_written(struct pt_fs *fs, const struct pt_fs_inode *i, pid_t tid)
+{
+	pt_fs_intent_retry(fs, tid);
+	return pt_fs_sealed_write(fs, i, tid);
+}
+
+static int open_sealed(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h, struct pt_fs_inode *i, struct fuse_file_info *fi)
+{
+	if ((fi->flags & O_ACCMODE) != O_RDONLY || fi->flags & O_TRUNC)
+		return sealed_written(fs, i, fuse_req_ctx(req)->pid);
+	return open_reader(req, fs, h, i, fi);
+}
+
+static int open_whole(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h, struct fuse_file_info *fi)
+{
+	struct pt_fs_inode *origin = h->inode->origin;
+
+	if (origin->kind == PT_FS_SEALED && ((fi->flags & O_ACCMODE) != O_RDONLY || fi->flags & O_TRUNC))
+		return sealed_written(fs, origin, fuse_req_ctx(req)->pid);
+	if ((fi->flags & O_ACCMODE) != O_RDONLY)
+		return origin->kind == PT_FS_VIEW ? open_view(req, fs, h, origin, fi) : open_many(req, fs, h, origin, fi);
+	return open_reader(req, fs, h, origin, fi);
+}
+
 static int open_inode(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h, struct fuse_file_info *fi, struct pt_buf *text)
 {
 	const struct fuse_ctx *ctx = fuse_req_ctx(req);
 	struct pt_fs_inode *i = h->inode;
-	bool keep = false, writes = (fi->flags & O_ACCMODE) != O_RDONLY;
-	int rc;
+	bool writes = (fi->flags & O_ACCMODE) != O_RDONLY;
 
 	switch (i->kind) {
 	case PT_FS_VIEW:
@@ -270,12 +295,7 @@ static int open_inode(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h, 
 	case PT_FS_WRITER:
 		return open_writer(fs, i, ctx, fi);
 	case PT_FS_FILE:
-		rc = pt_fs_file_open(fs, i, fi->flags, &keep);
-		pt_fs_intent_plain_end(fs, ctx->pid, i->node);
-		fi->keep_cache = keep;
-		fi->noflush = !writes;
-		write_direct(fs, fi);
-		return rc;
+		return open_file(fs, i, ctx->pid, fi);
 	case PT_FS_MANY:
 		return open_many(req, fs, h, i, fi);
 	case PT_FS_SEALED:

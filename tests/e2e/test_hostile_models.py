@@ -85,3 +85,24 @@ def test_who_comes_by_a_removed_files_inode_is_never_given_bytes_of_its_record(m
         os.open(f"/proc/self/fd/{inode}", os.O_RDONLY)
     assert e.value.errno == errno.ESTALE
     os.close(inode)
+
+
+@pytest.mark.slow
+def test_a_files_own_name_that_is_replaced_all_the_time_is_never_a_stale_handle(mounts):
+    """As an ordinary file, which small ones are, and from cache_min on as a file of which each state has a node."""
+    for place, options in (("small", ""), ("large", "cache_min=4096")):
+        mount = mounts(place, options=options)
+        folder = mount.key(place)
+        (folder / "m.safetensors").write_bytes(model(1))
+        results = multiprocessing.Queue()
+        workers = [multiprocessing.Process(target=replacer, args=(folder, n, 10)) for n in range(3)]
+        workers += [multiprocessing.Process(target=reader, args=(folder, ("m.safetensors",), 10, results)) for _ in range(4)]
+        for w in workers:
+            w.start()
+        found = [results.get(timeout=120) for _ in range(4)]
+        for w in workers:
+            w.join()
+            assert w.exitcode == 0
+        assert found == [[]] * 4, place
+        (files,) = (int(line.split()[1]) for line in (mount / ".ptio" / "metrics").read_text().splitlines() if line.startswith("ptio_fs_open_files "))
+        assert files == 0, place
