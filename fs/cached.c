@@ -350,7 +350,7 @@ static int whole_pass(fuse_req_t req, struct pt_fs *fs, struct pt_fs_inode *whol
 	if (rc == 0)
 		whole->stored = stored;
 	else if (whole->passes)
-		rc = pt_fail(EIO, "the store's file has been changed while it is open: close it everywhere, and run ptio fsck on the store");
+		rc = pt_fail(EIO, "the store's file has been changed while it is open: close it everywhere, and run ptio verify");
 	else
 		whole->plain++;
 	pthread_mutex_unlock(&whole->lock);

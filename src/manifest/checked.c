@@ -234,7 +234,7 @@ static int hashes_load(struct pt_repo *repo, struct pt_checked_object *o, uint8_
 	rc = pt_meta_get_lasting(&repo->store->meta, key.b, key.len, &value, &version);
 	if (!rc && !version) {
 		pt_id_hex(&o->id, hex);
-		rc = pt_fail(EIO, "object %s has no checksums: run ptio fsck on the store", hex);
+		rc = pt_fail(EIO, "object %s has no checksums: write the tensor again, or restore a copy of the index", hex);
 	}
 	if (!rc)
 		rc = pt_record_hashes_decode(value.data, value.len, &hashes, &count);

@@ -12,7 +12,7 @@
 
 int pt_record_bad(const char *what)
 {
-	return pt_fail(EIO, "the index holds a damaged %s record: run ptio fsck on the store", what);
+	return pt_fail(EIO, "the index holds a damaged %s record: run ptio verify to see which tensors can still be read, and restore a copy of the index", what);
 }
 
 void pt_record_append_id(struct pt_buf *b, const struct pt_id *id)

@@ -153,7 +153,7 @@ struct pt_meta {
 
 /* Engines. */
 /* path: the index file, made if absent; NULL: in memory. Records carry an XXH3; one that does not match is -EIO with a sentence
- * ("index record ... is damaged; run ptio fsck"). */
+ * ("index record ... is damaged; ..."). */
 int pt_meta_sqlite_open(const char *path, struct pt_meta *ret_meta);
 
 /* Synchronous, checked forms. */

@@ -125,18 +125,18 @@ int pt_sqlite_conn_fail(struct pt_sqlite_conn *c, int sqlite_rc)
 	case SQLITE_CORRUPT:
 	case SQLITE_NOTADB:
 	case SQLITE_FORMAT:
-		return pt_fail(EIO, "the index %s is damaged, or is not a ptio index (%s); run ptio fsck, or restore a copy of it", c->name,
+		return pt_fail(EIO, "the index %s is damaged, or is not a ptio index (%s); restore a copy of it", c->name,
 			       sqlite3_errstr(sqlite_rc));
 	case SQLITE_IOERR:
 		if (sqlite_rc == SQLITE_IOERR_DATA)
-			return pt_fail(EIO, "a page of the index %s is damaged (its checksum does not match); run ptio fsck, or restore a copy of it",
+			return pt_fail(EIO, "a page of the index %s is damaged (its checksum does not match); restore a copy of it",
 				       c->name);
 		return fail_system(c, EIO);
 	case SQLITE_CANTOPEN:
 	case SQLITE_PERM:
 		return fail_system(c, EIO);
 	default:
-		return pt_fail(EIO, "the index %s failed: %s; run ptio fsck", c->name,
+		return pt_fail(EIO, "the index %s failed: %s; try again, and if it stays so restore a copy of it", c->name,
 			       c->db ? sqlite3_errmsg(c->db) : sqlite3_errstr(sqlite_rc));
 	}
 }
@@ -212,7 +212,7 @@ static int check_format(struct pt_sqlite_conn *c)
 		return pt_fail(ENOTSUP, "the index %s has format %lld, made by a newer ptio; this one knows format %d: upgrade ptio",
 			       c->name, (long long)format, PT_SQLITE_FORMAT);
 	if (format != PT_SQLITE_FORMAT)
-		return pt_fail(EIO, "the index %s has no valid format number; run ptio fsck, or restore a copy of it", c->name);
+		return pt_fail(EIO, "the index %s has no valid format number; restore a copy of it", c->name);
 	return 0;
 }
 

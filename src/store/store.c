@@ -164,7 +164,7 @@ static int check_new(const char *dir)
 	if (rc == 0)
 		rc = any_entry(objects, is_full_bucket, &any);
 	if (rc == 0 && any)
-		rc = pt_fail(EIO, "the store %s has objects but no index (%s); run ptio fsck, or restore a copy of the index", dir, INDEX_NAME);
+		rc = pt_fail(EIO, "the store %s has objects but no index (%s); restore a copy of the index", dir, INDEX_NAME);
 	free(objects);
 	return rc;
 }

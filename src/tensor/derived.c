@@ -107,7 +107,7 @@ static int check_reach(const struct pt_strided *s, uint64_t bytes)
 
 	if (pt_gather_reach(&s->t, &end) && end <= bytes)
 		return 0;
-	return pt_fail(EIO, "a strided tensor reaches outside its object: the store is damaged, run ptio fsck");
+	return pt_fail(EIO, "a strided tensor reaches outside its object: the store is damaged; write the file again");
 }
 
 static int copy_to_spool(struct pt_view *v, struct pt_strided *s, const struct pt_object *o)

@@ -25,7 +25,7 @@ int pt_container_load(struct pt_repo *repo, const struct pt_node *node, struct p
 		return rc;
 	rc = pt_data_stat(data, &node->blob, &r.len);
 	if (!rc && r.len > PT_META_VALUE_MAX * (uint64_t)16)
-		rc = pt_fail(EIO, "the container '%s' claims a record of %llu bytes: run ptio fsck", node->name, (unsigned long long)r.len);
+		rc = pt_fail(EIO, "the container '%s' claims a record of %llu bytes: the index is damaged; write the file again, or restore a copy of the index", node->name, (unsigned long long)r.len);
 	if (!rc) {
 		r.buf = pt_malloc(r.len ? r.len : 1);
 		rc = r.buf ? pt_data_read(data, &r, 1) : pt_fail_nomem();

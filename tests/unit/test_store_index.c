@@ -536,10 +536,10 @@ START_TEST(a_truncated_index_is_refused)
 	}
 	write_index(bytes, 0);
 	MUST_FAIL(EIO, pt_meta_sqlite_open(path, &meta));
-	ck_assert_ptr_nonnull(strstr(pt_fail_sentence(), "fsck"));
+	ck_assert_ptr_nonnull(strstr(pt_fail_sentence(), "restore a copy"));
 	write_index(bytes, len - 4096);
 	MUST_FAIL(EIO, pt_meta_sqlite_open(path, &meta));
-	ck_assert_ptr_nonnull(strstr(pt_fail_sentence(), "fsck"));
+	ck_assert_ptr_nonnull(strstr(pt_fail_sentence(), "restore a copy"));
 	free(bytes);
 }
 END_TEST
