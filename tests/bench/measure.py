@@ -1,4 +1,5 @@
 """What the benchmarks have in common: a mount, what is timed, a group of ways that are compared, the plot."""
+import itertools
 import json
 import mmap
 import multiprocessing
@@ -57,6 +58,18 @@ class Mount:
         subprocess.run(["fusermount3", "-u", "-z", str(self.point)], stderr=subprocess.DEVNULL)
         self.process.wait(timeout=60)
         self.log.close()
+
+
+fresh_count = itertools.count()
+
+
+def fresh(args, env, fn):
+    """fn on a mount of its own, which knows nothing yet."""
+    m = Mount(args.build, env.store, env.dir / f"fresh{next(fresh_count)}")
+    try:
+        return fn(m)
+    finally:
+        m.stop()
 
 
 # ---- what is timed; each returns seconds ----

@@ -1,11 +1,10 @@
 """Names, attributes and small tensors: many keys in one directory, beside as many files on tmpfs. The client is bench_meta, a program, so that no interpreter is timed."""
 import io
-import itertools
 import os
 import subprocess
 
 import numpy as np
-from measure import Mount, now, timed
+from measure import fresh, now, timed
 
 VIEW = "/full.npy"
 
@@ -42,15 +41,7 @@ def make(env, n):
 def part_meta(args, t, env):
     n = 100 if args.quick else args.tensors
     ref = make(env, n)
-    count = itertools.count()
-
-    def fresh(fn):
-        """On a mount of its own, which knows nothing yet."""
-        m = Mount(args.build, env.store, env.dir / f"fresh{next(count)}")
-        try:
-            return fn(m)
-        finally:
-            m.stop()
+    new = lambda fn: fresh(args, env, fn)
 
     def listed(m):
         """So that the directories are known, as by a loader that has listed what there is."""
@@ -60,18 +51,18 @@ def part_meta(args, t, env):
     view = lambda what: lambda m: client(args, what, m / "many", n, VIEW)
     t.run(f"directory of {n} with attributes, per entry", "us", n, {
         "tmpfs": lambda: client(args, "list", ref, n),
-        "ptio, first": lambda: fresh(lambda m: client(args, "list", m / "many", n)),
+        "ptio, first": lambda: new(lambda m: client(args, "list", m / "many", n)),
         "ptio, again": lambda: client(args, "list", env.auto / "many", n),
         "tmpfs, the program ls -l": lambda: ls(ref),
-        "ptio, the program ls -l, first": lambda: fresh(lambda m: ls(m / "many")),
+        "ptio, the program ls -l, first": lambda: new(lambda m: ls(m / "many")),
         "ptio, the program ls -l, again": lambda: ls(env.auto / "many")}, "tmpfs", {"ptio, first": "<= 5 us", "ptio, again": "<= 5 us"})
     t.run("stat of a tensor's view", "us", n, {
         "tmpfs": lambda: client(args, "stat", ref, n),
-        "ptio, first": lambda: fresh(view("stat")),
-        "ptio, first, directory listed before": lambda: fresh(lambda m: view("stat")(listed(m))),
+        "ptio, first": lambda: new(view("stat")),
+        "ptio, first, directory listed before": lambda: new(lambda m: view("stat")(listed(m))),
         "ptio, again": lambda: view("stat")(env.auto)}, "tmpfs", {"ptio, first, directory listed before": "<= 30 us"})
     t.run("open+read+close of a small tensor", "us", n, {
         "tmpfs": lambda: client(args, "read", ref, n),
-        "ptio, first": lambda: fresh(view("read")),
-        "ptio, first, directory listed before": lambda: fresh(lambda m: view("read")(listed(m))),
+        "ptio, first": lambda: new(view("read")),
+        "ptio, first, directory listed before": lambda: new(lambda m: view("read")(listed(m))),
         "ptio, again": lambda: view("read")(env.auto)}, "tmpfs", {"ptio, again": "<= 60 us"})
