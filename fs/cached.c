@@ -338,14 +338,16 @@ static void whole_file_get(struct pt_fs *fs, struct pt_fs_inode *whole, const st
 }
 
 /* -EAGAIN: not this time; -EOPNOTSUPP: the kernel refuses. */
-static int whole_pass(fuse_req_t req, struct pt_fs *fs, struct pt_fs_inode *whole, const struct whole_file *file, struct fuse_file_info *fi)
+static int whole_pass(fuse_req_t req, struct pt_fs *fs, struct pt_fs_inode *whole, const struct pt_vcache_key *key, const struct whole_file *file, struct fuse_file_info *fi)
 {
-	bool stored;
+	bool stored, had;
 	int rc = -EAGAIN;
 
 	pthread_mutex_lock(&whole->lock);
 	stored = whole->passes ? whole->stored : !file->copy;
-	if (!whole->plain && atomic_load(&fs->passthrough) && (stored ? file->lent.held != NULL : file->copy != NULL))
+	/* What the kernel has already it goes on with, unless the file is known to be another one than was looked through. */
+	had = whole->passes && stored && !pt_fs_stored_marked(fs, key);
+	if (!whole->plain && (whole->passes || atomic_load(&fs->passthrough)) && (had || (stored ? file->lent.held != NULL : file->copy != NULL)))
 		rc = pass_locked(req, whole, stored ? file->lent.fd : pt_vcache_file_fd(file->copy), fi);
 	if (rc == 0)
 		whole->stored = stored;
@@ -391,7 +393,7 @@ int pt_fs_whole_open(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h, s
 	fi->noflush = 1;
 	key_of(fs, origin, &key);
 	whole_file_get(fs, whole, &key, &file);
-	rc = opens_origin(fs, origin, &file, fuse_req_ctx(req)->pid, fi->flags) ? -ESTALE : whole_pass(req, fs, whole, &file, fi);
+	rc = opens_origin(fs, origin, &file, fuse_req_ctx(req)->pid, fi->flags) ? -ESTALE : whole_pass(req, fs, whole, &key, &file, fi);
 	pt_fs_stored_put(fs, &file.lent);
 	if (rc == -ESTALE || rc == -EIO) {
 		pt_vcache_put(fs->cache, file.copy);

@@ -153,9 +153,10 @@ struct pt_fs {
 	struct pt_fs_intents *intents;
 	struct pt_fs_errors *errors;
 	struct pt_fs_gc *gc;
-	pthread_mutex_t room_lock;      /* the next two */
+	pthread_mutex_t room_lock;      /* the next three */
 	uint64_t rooms;                 /* passes of the collector that made room for somebody; also read atomically */
 	int64_t room_vain_ns;           /* when one made none; 0: the last did */
+	int64_t room_made_ns;           /* when one last made some; 0: never */
 	struct pt_models *models;
 	double entry_timeout;           /* seconds for which the kernel finds names by itself */
 	atomic_bool callers_tell, callers_silent;      /* /proc told of some caller, and did not of another (caller.c) */

@@ -34,10 +34,14 @@ bool pt_fs_gc_room(struct pt_fs *fs)
 	made = fs->rooms != rooms;
 	if (!made && (!fs->room_vain_ns || pt_time_boot_ns() - fs->room_vain_ns > VAIN_NS)) {
 		made = pt_gc_run(fs->repo, &stats) == 0 && stats.bytes_removed > 0;
-		if (made)
+		if (made) {
 			__atomic_add_fetch(&fs->rooms, 1, __ATOMIC_RELEASE);
+			fs->room_made_ns = pt_time_boot_ns();
+		}
 		fs->room_vain_ns = made ? 0 : pt_time_boot_ns();
 	}
+	/* The caller may have failed before a pass that ended before it came here. */
+	made = made || (fs->room_made_ns && pt_time_boot_ns() - fs->room_made_ns < VAIN_NS);
 	pthread_mutex_unlock(&fs->room_lock);
 	return made;
 }

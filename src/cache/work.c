@@ -3,12 +3,15 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
+
+#define NICE 19                         /* SCHED_IDLE could keep a lock from others for long */
 
 struct queue {
 	struct pt_work *first, **end;
@@ -56,13 +59,12 @@ static bool take_back(struct queue *q, struct pt_work *work)
 
 static void *worker(void *arg)
 {
-	const struct sched_param none = { 0 };
 	struct pt_workers *w = arg;
 	struct pt_work *work;
 
 	mine = w;
 	if (w->idle)
-		pthread_setschedparam(pthread_self(), SCHED_IDLE, &none);       /* or as all others: it is only less kind */
+		setpriority(PRIO_PROCESS, (id_t)gettid(), NICE);        /* of this thread alone; or as all others: it is only less kind */
 	pthread_mutex_lock(&w->lock);
 	while (!w->stop) {
 		work = take(&w->urgent);

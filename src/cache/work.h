@@ -16,7 +16,7 @@ struct pt_work {
 
 /* -ENOMEM, -EAGAIN. */
 int pt_workers_create(uint32_t threads, struct pt_workers **ret_workers);
-/* Threads that run where nobody else wants the processor. Their work holds a lock that others want for moments only, for it may be interrupted there for long. */
+/* Threads that give way to all others. Their work holds a lock that others want for moments only, for it may be interrupted there for long. */
 int pt_workers_create_idle(uint32_t threads, struct pt_workers **ret_workers);
 /* Ends the threads after the work that runs; what is queued is never run. No work may be added any more. NULL is fine. */
 void pt_workers_stop(struct pt_workers *w);

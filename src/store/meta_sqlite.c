@@ -203,7 +203,7 @@ static int commit_locked(struct sqlite_meta *m, const struct pt_meta_op *ops, si
 		m->released = !pt_sqlite_file_reserve(m->path);
 	}
 	if (rc == 0 || rc == -EAGAIN)
-		m->writer->in_vain = false;
+		m->writer->in_vain_ns = 0;
 	return rc;
 }
 

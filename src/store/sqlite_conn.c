@@ -70,12 +70,14 @@ static int on_busy(void *ctx, int times)
 	struct pt_sqlite_conn *c = ctx;
 	int64_t now = pt_time_boot_ns();
 	struct timespec pause = { 0 };
+	bool vain;
 	uint32_t r;
 
 	if (times == 0)
 		c->busy_since_ns = now;
-	if (now - c->busy_since_ns > (c->in_vain ? pt_sqlite_busy_ns / IN_VAIN : pt_sqlite_busy_ns)) {
-		c->in_vain = true;
+	vain = c->in_vain_ns && now - c->in_vain_ns < 2 * pt_sqlite_busy_ns;
+	if (now - c->busy_since_ns > (vain ? pt_sqlite_busy_ns / IN_VAIN : pt_sqlite_busy_ns)) {
+		c->in_vain_ns = now;
 		return 0;
 	}
 	sqlite3_randomness((int)sizeof(r), &r);

@@ -37,7 +37,7 @@ struct pt_sqlite_conn {
 	sqlite3 *db;
 	const char *name;               /* for sentences: the path, or "in memory"; not owned */
 	int64_t busy_since_ns;
-	bool in_vain;                   /* it has been waited for that long, and nothing could be written since */
+	int64_t in_vain_ns;             /* when a call had waited that long, which counts for a while; 0: something could be written since */
 	sqlite3_stmt *stmts[PT_SQLITE_STMTS];
 	struct pt_sqlite_conn *next;    /* in the pool */
 };

@@ -2,15 +2,31 @@
  *
  * A version is that of one batch for as long as the index is not taken back, which only happens while no daemon runs (a power loss, a copy put back): so two marks of one run that are equal have
  * nothing between them. The engine's own mark says at once whether the version that was asked last still holds. */
+#include <sched.h>
 #include <string.h>
 
 #include "tools/ptiod/server.h"
+
+#define TRIES 16
+
+/* The engine cannot tell for a moment while somebody else commits; some never can. */
+static bool own_mark(struct server *s, struct pt_meta_mark *ret_own)
+{
+	int tries;
+
+	for (tries = 0; tries < TRIES; tries++) {
+		if (pt_meta_mark(&s->store->meta, ret_own))
+			return true;
+		sched_yield();
+	}
+	return false;
+}
 
 bool mark_there(struct server *s)
 {
 	struct pt_meta_mark own;
 
-	return pt_meta_mark(&s->store->meta, &own);
+	return own_mark(s, &own);
 }
 
 static void fill(const struct server *s, uint64_t version, struct mark *ret_mark)
@@ -35,7 +51,7 @@ void mark_take(struct server *s, struct mark *ret_mark)
 	uint64_t version;
 
 	/* Without marks of the engine each version would be a question, and damage of the index one that fails. */
-	if (!pt_meta_mark(&s->store->meta, &own) || pt_meta_version(&s->store->meta, &version) < 0)
+	if (!own_mark(s, &own) || pt_meta_version(&s->store->meta, &version) < 0)
 		version = 0;
 	fill(s, version, ret_mark);
 }
