@@ -22,118 +22,6 @@
 #define WORKERS_MAX 8
 #define BUFFERS 50                      /* of 1 MiB, for read-ahead of all open files together: 60 MiB with what lies between them */
 
-/* ---- what all kinds of readers' inodes can do ---- */
-
-int pt_fs_reader_pin(struct pt_fs *fs, struct pt_fs_inode *i)
-{
-	switch (i->kind) {
-	case PT_FS_VIEW:
-		return pt_fs_view_pin(fs, i);
-	case PT_FS_MANY:
-		return pt_fs_many_open(fs, i);
-	case PT_FS_FILE:
-		return pt_fs_file_hold(fs, i);
-	default:
-		return pt_fs_sealed_pin(fs, i);
-	}
-}
-
-void pt_fs_reader_unpin(struct pt_fs *fs, struct pt_fs_inode *i)
-{
-	if (i->kind == PT_FS_VIEW)
-		pt_fs_view_unpin(fs, i);
-	else if (i->kind == PT_FS_MANY)
-		pt_fs_many_release(i);
-	else if (i->kind == PT_FS_FILE)
-		pt_fs_file_release(fs, i, false);
-	else
-		pt_fs_sealed_unpin(fs, i);
-}
-
-int64_t pt_fs_reader_read(struct pt_fs *fs, struct pt_fs_inode *i, void *buf, uint64_t len, uint64_t off)
-{
-	switch (i->kind) {
-	case PT_FS_VIEW:
-		return pt_fs_view_read(fs, i, buf, len, off);
-	case PT_FS_MANY:
-		return pt_fs_many_read(i, buf, len, off);
-	default:
-		return pt_fs_sealed_read(i, buf, len, off);
-	}
-}
-
-uint64_t pt_fs_reader_size(struct pt_fs_inode *i)
-{
-	struct stat st = { 0 };
-
-	if (i->kind == PT_FS_SEALED)
-		return pt_fs_sealed_size(i);
-	if (i->kind == PT_FS_MANY) {
-		pt_fs_many_stat(i, &st);
-		return (uint64_t)st.st_size;
-	}
-	return i->view.size;
-}
-
-uint64_t pt_fs_reader_align(const struct pt_fs_inode *i)
-{
-	return i->kind == PT_FS_VIEW ? pt_vfile_payload_off(i->view.file) % PT_BUFFER_BYTES : 0;
-}
-
-uint64_t pt_fs_reader_cut(struct pt_fs_inode *i, uint64_t off, uint64_t max)
-{
-	switch (i->kind) {
-	case PT_FS_VIEW:
-		return pt_vfile_cut(i->view.file, off, max);
-	case PT_FS_SEALED:
-		return pt_fs_sealed_cut(i, off, max);
-	default:
-		return pt_fs_many_read_end(i, off, max);
-	}
-}
-
-static enum pt_format view_format(const struct pt_fs *fs, const struct pt_fs_inode *i)
-{
-	enum pt_format format = PT_FORMAT_COUNT;
-	struct pt_request req;
-
-	if (pt_tree_view_parse(i->dir, i->name, &req, &format) < 0)
-		return PT_FORMAT_COUNT;
-	return format == PT_FORMAT_COUNT ? fs->options->bare : format;
-}
-
-bool pt_fs_reader_maps(const struct pt_fs *fs, const struct pt_fs_inode *i)
-{
-	const char *dot;
-
-	if (i->kind == PT_FS_SEALED)
-		return pt_fs_sealed_format(i) == PT_FORMAT_SAFETENSORS;
-	if (i->kind == PT_FS_MANY) {
-		dot = strrchr(i->name, '.');
-		return dot && strcmp(dot, ".safetensors") == 0;
-	}
-	return view_format(fs, i) == PT_FORMAT_SAFETENSORS;
-}
-
-/* Every spelling of one view shares its file; the stamp tells revision, box and axes. */
-static void key_of(const struct pt_fs *fs, const struct pt_fs_inode *i, struct pt_vcache_key *ret_key)
-{
-	memset(ret_key, 0, sizeof(*ret_key));
-	ret_key->word[0] = (uint64_t)i->kind;
-	ret_key->word[1] = i->node;
-	ret_key->word[2] = i->stamp;
-	if (i->kind == PT_FS_MANY)
-		ret_key->word[3] = pt_fs_ino(i->node, i->dir, i->name);
-	else if (i->kind == PT_FS_VIEW)
-		ret_key->word[3] = (uint64_t)view_format(fs, i);
-}
-
-static bool large(const struct pt_fs *fs, struct pt_fs_inode *i)
-{
-	return pt_fs_reader_is(i) && i->stamp != PT_FS_STAMP_NONE && pt_fs_reader_size(i) >= fs->options->cache_min &&
-	       pt_fs_reader_size(i);
-}
-
 /* ---- starting and ending ---- */
 
 void pt_fs_memory_add(void *ctx, void *addr, uint64_t len)
@@ -223,13 +111,13 @@ static uint64_t ahead_cut(void *ctx, uint64_t off, uint64_t max)
  * read a request at a time, O_DIRECT of another in several at once. */
 static void stream(struct pt_fs *fs, struct pt_fs_handle *h, struct pt_fs_inode *i, bool again, struct fuse_file_info *fi)
 {
-	bool asked = fi->flags & O_DIRECT, direct = fs->direct_mmap && !again && !asked && large(fs, i);
+	bool asked = fi->flags & O_DIRECT, direct = fs->direct_mmap && !again && !asked && pt_fs_reader_large(fs, i);
 
 	fi->keep_cache = !direct;
 	fi->direct_io = direct;
 	if (direct)
 		atomic_fetch_add(&fs->counters.direct_opens, 1);
-	else if (!asked || !large(fs, i))
+	else if (!asked || !pt_fs_reader_large(fs, i))
 		return;
 	h->fs = fs;
 	if (pt_ahead_create(fs->workers, &fs->buffers, pt_fs_reader_size(i), pt_fs_reader_align(i), ahead_read, ahead_cut, h, &h->ahead) < 0)
@@ -251,7 +139,7 @@ static int open_large(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h, 
 	struct pt_vcache_file *file;
 	struct pt_vcache_key key;
 
-	key_of(fs, i, &key);
+	pt_fs_reader_key(fs, i, &key);
 	if (!retrying && !(fi->flags & O_DIRECT) && (again || fs->options->open_wait_ns) && pt_fs_stored_is(fs, i)) {
 		file = pt_vcache_find(fs->cache, &key, false);
 		pt_vcache_put(fs->cache, file);
@@ -285,7 +173,7 @@ int pt_fs_cached_open(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h, 
 	fi->noflush = 1;
 	again = atomic_fetch_add(&i->opens, 1) > 0;
 	pt_fs_intent_unpassed_end(fs, fuse_req_ctx(req)->pid, i->node);
-	if (!large(fs, i)) {
+	if (!pt_fs_reader_large(fs, i)) {
 		stream(fs, h, i, again && fs->options->serve != PT_SERVE_STREAM, fi);
 		return 0;
 	}
@@ -391,7 +279,7 @@ int pt_fs_whole_open(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h, s
 	if (rc < 0)
 		return rc;
 	fi->noflush = 1;
-	key_of(fs, origin, &key);
+	pt_fs_reader_key(fs, origin, &key);
 	whole_file_get(fs, whole, &key, &file);
 	rc = opens_origin(fs, origin, &file, fuse_req_ctx(req)->pid, fi->flags) ? -ESTALE : whole_pass(req, fs, whole, &key, &file, fi);
 	pt_fs_stored_put(fs, &file.lent);
@@ -446,9 +334,9 @@ struct pt_fs_inode *pt_fs_whole_prefer(struct pt_fs *fs, struct pt_fs_inode *i, 
 	struct pt_vcache_key key;
 	struct pt_fs_inode *whole;
 
-	if (!atomic_load(&fs->passthrough) || !large(fs, i))
+	if (!atomic_load(&fs->passthrough) || !pt_fs_reader_large(fs, i))
 		return i;
-	key_of(fs, i, &key);
+	pt_fs_reader_key(fs, i, &key);
 	if (pt_fs_intent_unpassed(fs, tid, i->node))
 		return i;
 	file = pt_vcache_find(fs->cache, &key, false);
@@ -472,9 +360,9 @@ bool pt_fs_cached_progress(struct pt_fs *fs, struct pt_fs_inode *i, uint64_t *re
 {
 	struct pt_vcache_key key;
 
-	if (!large(fs, i) || !pt_vcache_enabled(fs->cache))
+	if (!pt_fs_reader_large(fs, i) || !pt_vcache_enabled(fs->cache))
 		return false;
-	key_of(fs, i, &key);
+	pt_fs_reader_key(fs, i, &key);
 	*ret_size = pt_fs_reader_size(i);
 	*ret_filled = pt_vcache_progress(fs->cache, &key);
 	return true;

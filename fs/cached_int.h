@@ -1,10 +1,10 @@
-/* fs/cached_int.h - what the files that serve views share: cached.c, fill.c and stored.c. */
+/* fs/cached_int.h - what the files that serve views share: reader.c, cached.c, fill.c and stored.c. */
 #ifndef PT_FS_CACHED_INT_H
 #define PT_FS_CACHED_INT_H
 
 #include "fs.h"
 
-/* ---- cached.c: readers' inodes of any kind; but for the size they are pinned ---- */
+/* ---- reader.c: readers' inodes of any kind; but for the size they are pinned ---- */
 uint64_t pt_fs_reader_size(struct pt_fs_inode *i);                      /* bytes */
 int64_t pt_fs_reader_read(struct pt_fs *fs, struct pt_fs_inode *i, void *buf, uint64_t len, uint64_t off);
 uint64_t pt_fs_reader_align(const struct pt_fs_inode *i);               /* where the payload's chunks begin, less than PT_BUFFER_BYTES */
@@ -12,6 +12,12 @@ uint64_t pt_fs_reader_align(const struct pt_fs_inode *i);               /* where
 uint64_t pt_fs_reader_cut(struct pt_fs_inode *i, uint64_t off, uint64_t max);
 /* Loaders map these, and read most of them; others are as likely read once, from end to end. */
 bool pt_fs_reader_maps(const struct pt_fs *fs, const struct pt_fs_inode *i);
+/* Every spelling of one view shares its file in memory; the stamp tells revision, box and axes. */
+void pt_fs_reader_key(const struct pt_fs *fs, const struct pt_fs_inode *i, struct pt_vcache_key *ret_key);
+/* Worth more than the kernel's own cache. */
+bool pt_fs_reader_large(const struct pt_fs *fs, struct pt_fs_inode *i);
+
+/* ---- cached.c ---- */
 /* Tells the store of memory that it is to read into; memory that it was not told of is only slower. ctx: the mount. */
 void pt_fs_memory_add(void *ctx, void *addr, uint64_t len);
 void pt_fs_memory_remove(void *ctx, void *addr);
