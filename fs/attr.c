@@ -169,6 +169,8 @@ int pt_fs_attr(struct pt_fs *fs, struct pt_fs_inode *inode, const struct pt_node
  * once more has found that there was nothing: ESTALE again would be the program's. */
 static int removed(struct pt_fs *fs, struct pt_fs_inode *inode, pid_t tid, struct stat *ret_st, double *ret_timeout)
 {
+	if (inode->kind == PT_FS_FILE)
+		pt_fs_intent_retry(fs, tid);    /* another one was renamed over it: what is found now is held */
 	if (inode->kind != PT_FS_DIR && inode->kind != PT_FS_AXIS)
 		return -ESTALE;
 	if (pt_fs_caller_has_open(tid)) {

@@ -120,7 +120,18 @@ static void keep(struct pt_fs *fs, const struct found *f, struct pt_fs_inode *in
 }
 
 /* f: NULL: the kernel is not to keep it. */
-static void reply(fuse_req_t req, const struct found *f, struct pt_fs_inode *inode, const struct pt_node *known)
+static void reply(fuse_req_t req, const struct found *f, struct pt_fs_inode *inode, const struct pt_node *known, struct fuse_entry_param *e)
+{
+	struct pt_fs *fs = pt_fs_of(req);
+
+	pt_fs_inode_looked_up(fs, inode);
+	if (f)
+		keep(fs, f, inode, known, fuse_req_ctx(req)->pid, e);
+	if (fuse_reply_entry(req, e) < 0)       /* interrupted: the kernel never saw it */
+		pt_fs_inode_forget(fs, inode, 1);
+}
+
+void pt_fs_reply_entry(fuse_req_t req, struct pt_fs_inode *inode, const struct pt_node *known)
 {
 	struct pt_fs *fs = pt_fs_of(req);
 	struct fuse_entry_param e;
@@ -132,16 +143,7 @@ static void reply(fuse_req_t req, const struct found *f, struct pt_fs_inode *ino
 		pt_fs_inode_unref(fs, inode);
 		return;
 	}
-	pt_fs_inode_looked_up(fs, inode);
-	if (f)
-		keep(fs, f, inode, known, fuse_req_ctx(req)->pid, &e);
-	if (fuse_reply_entry(req, &e) < 0)      /* interrupted: the kernel never saw it */
-		pt_fs_inode_forget(fs, inode, 1);
-}
-
-void pt_fs_reply_entry(fuse_req_t req, struct pt_fs_inode *inode, const struct pt_node *known)
-{
-	reply(req, NULL, inode, known);
+	reply(req, NULL, inode, known, &e);
 }
 
 static int lookup_view(struct pt_fs *fs, struct pt_fs_inode *parent, const char *name, pid_t tid, struct pt_fs_inode **ret_inode)
@@ -345,39 +347,63 @@ static int hold_for_retry(struct pt_fs *fs, struct pt_fs_inode *i, pid_t tid, bo
 	return rc;
 }
 
+/* What the name leads to, with its attributes. Who replaces a file removes the one before, so where that is gone by the time that its attributes are asked for, the name leads to another. */
+static int find(struct pt_fs *fs, struct found *f, pid_t tid, struct pt_node *ret_node, struct pt_fs_inode **ret_inode, struct fuse_entry_param *ret_e)
+{
+	struct pt_fs_inode *i;
+	int rc, try;
+
+	for (try = 1;; try++) {
+		f->held = false;
+		rc = lookup(fs, f->parent, f->name, tid, ret_node, &i);
+		if (rc < 0)
+			return rc;
+		if (hold_for_retry(fs, i, tid, &f->held) != -ESTALE || try == HOLD_TRIES) {
+			pt_fs_intent_walked(fs, tid, i, f->parent);
+			i = pt_fs_whole_prefer(fs, i, tid);
+			rc = pt_fs_entry_fill(fs, i, ret_node->id ? ret_node : NULL, ret_e);
+			if (rc != -ESTALE || try == HOLD_TRIES)
+				break;
+			pt_fail_clear();
+		}
+		pt_fs_inode_unref(fs, i);
+		pt_node_done(ret_node);
+		memset(ret_node, 0, sizeof(*ret_node));
+	}
+	if (rc < 0) {
+		pt_fs_inode_unref(fs, i);
+		return rc == -ESTALE ? -ENOENT : rc;
+	}
+	*ret_inode = i;
+	return 0;
+}
+
 void pt_fs_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
 	struct pt_fs *fs = pt_fs_of(req);
-	struct pt_fs_inode *dir = pt_fs_inode(fs, parent), *i;
+	struct pt_fs_inode *dir = pt_fs_inode(fs, parent), *i = NULL;
 	struct pt_node node = { 0 };
 	struct found f = { .parent = dir, .name = name };
+	struct fuse_entry_param e;
 	pid_t tid = fuse_req_ctx(req)->pid;
-	int rc, try;
+	int rc;
 
 	pt_fail_clear();
 	pt_fs_read_ahead_set(fs);
 	atomic_fetch_add(&fs->counters.ops[PT_FS_OP_LOOKUP], 1);
 	f.marked = fs->entry_timeout > 0 && pt_meta_mark(&fs->store->meta, &f.mark);
 	rc = pt_fs_where_check(fs, dir, name, tid);
-	for (try = 1; rc == 0; try++) {
-		rc = lookup(fs, dir, name, tid, &node, &i);
-		if (rc < 0 || hold_for_retry(fs, i, tid, &f.held) != -ESTALE || try == HOLD_TRIES)
-			break;
-		pt_fs_inode_unref(fs, i);
-		pt_node_done(&node);
-		memset(&node, 0, sizeof(node));
-	}
-	if (rc == 0) {
+	if (rc == 0)
+		rc = find(fs, &f, tid, &node, &i, &e);
+	if (rc == 0)
 		pt_fs_where_entry(dir, name);
-		pt_fs_intent_walked(fs, tid, i, dir);
-	} else if (rc == -ENOENT) {
+	else if (rc == -ENOENT)
 		pt_fs_intent_walked(fs, tid, NULL, dir);
-	}
 	if (rc == -ENOENT)
 		fuse_reply_err(req, ENOENT);
 	else if (rc < 0)
 		pt_fs_fail(req, rc, dir, name, "lookup");
 	else
-		reply(req, &f, pt_fs_whole_prefer(fs, i, tid), node.id ? &node : NULL);
+		reply(req, &f, i, node.id ? &node : NULL, &e);
 	pt_node_done(&node);
 }

@@ -37,6 +37,12 @@ def replacer(folder, number, seconds):
         os.rename(temporary, folder / "m.safetensors")
 
 
+def replace_until(folder, stop):
+    while not stop.wait(0.2):
+        (folder / ".m").write_bytes(model(1))
+        os.rename(folder / ".m", folder / "m.safetensors")
+
+
 def reader(folder, names, seconds, results):
     end = time.monotonic() + seconds
     problems = []
@@ -106,3 +112,22 @@ def test_a_files_own_name_that_is_replaced_all_the_time_is_never_a_stale_handle(
         assert found == [[]] * 4, place
         (files,) = (int(line.split()[1]) for line in (mount / ".ptio" / "metrics").read_text().splitlines() if line.startswith("ptio_fs_open_files "))
         assert files == 0, place
+
+
+@pytest.mark.slow
+def test_a_file_that_another_mount_replaces_is_there_all_the_time(mounts, monkeypatch):
+    """Between the look-up of a name and its attributes the file may be gone: replaced, not removed."""
+    writer = mounts("writer")
+    (writer / "m.safetensors").write_bytes(model(1))
+    monkeypatch.setenv("PTIO_FAULTS", "meta.get:delay_ms=10")
+    slow = mounts("slow", options="entry_timeout=0")
+    monkeypatch.delenv("PTIO_FAULTS")
+    stop = multiprocessing.Event()
+    worker = multiprocessing.Process(target=replace_until, args=(writer.point, stop))
+    worker.start()
+    try:
+        for _ in range(150):
+            assert os.stat(slow / "m.safetensors").st_size == len(model(1))
+    finally:
+        stop.set()
+        worker.join()
