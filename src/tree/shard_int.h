@@ -4,6 +4,7 @@
 #define PT_TREE_SHARD_INT_H
 
 #include "base/buf.h"
+#include "base/error.h"
 #include "tensor/spool.h"
 #include "tree/bundle.h"
 #include "tree/shard_write.h"
