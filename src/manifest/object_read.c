@@ -162,9 +162,13 @@ static int verify(const struct reader *r, const struct io_check *check, const st
 		}
 		if (rc < 0)
 			break;
-		if (attempt)
+		if (attempt) {
 			pt_checked_set_bad(check->checked, check->chunk, true);
-		rc = attempt ? mismatch(r, check->object, check->chunk) : engine_read(r, io, 1);
+			rc = mismatch(r, check->object, check->chunk);
+		} else {
+			pt_data_tidy(&r->repo->store->data);    /* a good file may have taken the place of one that is still open */
+			rc = engine_read(r, io, 1);
+		}
 	}
 	return rc;
 }

@@ -27,7 +27,7 @@ int pt_file_open_blob(void *ctx, const struct pt_blob_ref *ref, uint64_t *ret_by
 	int fd, rc;
 
 	pt_file_object_name(ref, name);
-	fd = openat(f->objects, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	fd = openat(f->objects, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);        /* a pipe in its place is no reason to wait */
 	if (fd < 0)
 		return pt_file_fail(f, ref, "open", errno);
 	if (fstat(fd, &st) < 0) {
@@ -36,8 +36,9 @@ int pt_file_open_blob(void *ctx, const struct pt_blob_ref *ref, uint64_t *ret_by
 		return rc;
 	}
 	if (!S_ISREG(st.st_mode)) {
+		pt_file_name(ref, name);
 		close(fd);
-		return pt_file_fail(f, ref, "open", EIO);
+		return pt_fail(EIO, "%s in %s is not a file: put a copy of it back, or write the tensor again", name, f->dir);
 	}
 	*ret_bytes = (uint64_t)st.st_size;
 	return fd;
@@ -126,6 +127,7 @@ static int fail_cut(const struct pt_file_store *f, const struct pt_blob_ref *ref
 {
 	char name[PT_FILE_NAME_LEN];
 
+	pt_fdcache_forget(f->cache, ref);       /* a good file may be put in its place */
 	pt_file_name(ref, name);
 	return pt_fail(EIO, "object %s in %s has %llu bytes, but %llu are needed; it was cut short: run ptio verify, and write the tensor again",
 		       name, f->dir, (unsigned long long)bytes, (unsigned long long)end);

@@ -300,6 +300,34 @@ def test_a_copy_in_memory_takes_over_when_the_store_s_file_is_closed(again):
     assert after["ptio_cache_checks_total"] == 1
 
 
+@pytest.mark.parametrize("harm", ["flip", "cut"])
+@pytest.mark.parametrize("place", ["same", "other"])
+def test_a_good_file_that_is_put_back_is_read(again, harm, place):
+    mnt, path, data = again()
+    blob = stored_file(mnt, data)
+    flip(blob, 3 * MIB) if harm == "flip" else os.truncate(blob, 3 * MIB)
+    for _ in range(2):
+        with pytest.raises(OSError):
+            read(path)
+    if place == "other":
+        copy = blob.with_suffix(".new")
+        copy.write_bytes(data)
+        os.rename(copy, blob)
+    else:
+        blob.write_bytes(data)
+    assert read(path) == data and read(path) == data
+
+
+def test_a_pipe_in_a_file_s_place_is_an_error(again):
+    mnt, path, data = again()
+    blob = stored_file(mnt, data)
+    blob.unlink()
+    os.mkfifo(blob)
+    with pytest.raises(OSError) as e:
+        read(path)
+    assert e.value.errno == 5 and "not a file" in mnt.errors()
+
+
 def test_no_copy_is_made_of_what_is_large_or_read_once(again):
     mnt, path, data = again(options="cache_size=20M")
     for _ in range(4):
