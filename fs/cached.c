@@ -208,19 +208,28 @@ static int pass_locked(fuse_req_t req, struct pt_fs_inode *whole, int fd, struct
 struct whole_file {
 	struct pt_vcache_file *copy;    /* held; NULL: none is whole */
 	struct pt_fs_lent lent;         /* the store's file, if there is no copy, or while it is passed through already; held NULL: not to be had */
+	bool changed;                   /* the kernel has the store's file, which is not what was found right */
 };
 
 static void whole_file_get(struct pt_fs *fs, struct pt_fs_inode *whole, const struct pt_vcache_key *key, struct whole_file *ret_file)
 {
-	bool stored;
+	bool stored, marked;
 
 	memset(ret_file, 0, sizeof(*ret_file));
+	marked = pt_fs_stored_marked(fs, key);          /* which ends when the file is found to be another */
 	ret_file->copy = pt_vcache_find(fs->cache, key, false);
 	pthread_mutex_lock(&whole->lock);
 	stored = whole->passes && whole->stored;
 	pthread_mutex_unlock(&whole->lock);
 	if (stored || !ret_file->copy)
 		pt_fs_stored_get(fs, whole->origin, key, &ret_file->lent);
+	if (stored) {
+		pthread_mutex_lock(&whole->lock);
+		if (marked || ret_file->lent.held)
+			whole->changed = !ret_file->lent.held;
+		ret_file->changed = whole->changed;
+		pthread_mutex_unlock(&whole->lock);
+	}
 	if (!ret_file->lent.held)
 		pt_vcache_use(fs->cache, ret_file->copy);
 }
@@ -234,9 +243,11 @@ static int whole_pass(fuse_req_t req, struct pt_fs *fs, struct pt_fs_inode *whol
 	pthread_mutex_lock(&whole->lock);
 	stored = whole->passes ? whole->stored : !file->copy;
 	/* What the kernel has already it goes on with, unless the file is known to be another one than was looked through. */
-	had = whole->passes && stored && !pt_fs_stored_marked(fs, key);
+	had = whole->passes && stored && !whole->changed && !pt_fs_stored_marked(fs, key);
 	if (!whole->plain && (whole->passes || atomic_load(&fs->passthrough)) && (had || (stored ? file->lent.held != NULL : file->copy != NULL)))
 		rc = pass_locked(req, whole, stored ? file->lent.fd : pt_vcache_file_fd(file->copy), fi);
+	if (rc == 0 && whole->passes == 1)
+		whole->changed = false;
 	if (rc == 0)
 		whole->stored = stored;
 	else if (whole->passes)
@@ -256,12 +267,12 @@ static int whole_pass(fuse_req_t req, struct pt_fs *fs, struct pt_fs_inode *whol
 }
 
 /* A whole node that is to be opened by its origin: there is nothing to pass it through to, for the kernel may come by an entry that it has kept; or it would be passed to the
- * store's file, whose filesystem has rules of its own of what can be read with O_DIRECT. */
+ * store's file, whose filesystem has rules of its own of what can be read with O_DIRECT; or the kernel has that, which has been changed since, while there is a copy from before. */
 static bool opens_origin(struct pt_fs *fs, struct pt_fs_inode *origin, const struct whole_file *file, pid_t tid, int flags)
 {
 	if (pt_fs_intent_retrying(fs, tid))
 		return false;
-	if (file->lent.held && flags & O_DIRECT) {
+	if ((file->lent.held && flags & O_DIRECT) || (file->copy && file->changed)) {
 		pt_fs_intent_unpassed_begin(fs, tid, origin->node);
 		return true;
 	}

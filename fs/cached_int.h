@@ -45,6 +45,8 @@ bool pt_fs_stored_open(fuse_req_t req, struct pt_fs *fs, struct pt_fs_inode *i, 
 bool pt_fs_stored_marked(struct pt_fs *fs, const struct pt_vcache_key *key);
 /* The file of i, pinned, which was found right and is as it was then. -ESTALE: it is not. */
 int pt_fs_stored_get(struct pt_fs *fs, struct pt_fs_inode *i, const struct pt_vcache_key *key, struct pt_fs_lent *ret_lent);
+/* What the store's file of i, pinned, is like. -ESTALE: i has none, or it cannot be had. */
+int pt_fs_stored_state(struct pt_fs *fs, struct pt_fs_inode *i, struct pt_file_state *ret_state);
 void pt_fs_stored_put(struct pt_fs *fs, struct pt_fs_lent *lent);
 /* The kernel does not take this store's files. */
 void pt_fs_stored_refuse(struct pt_fs *fs);

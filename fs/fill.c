@@ -2,6 +2,7 @@
 #include "fs.h"
 #include "cached_int.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
@@ -16,6 +17,7 @@
 struct filling {
 	struct pt_fs *fs;
 	struct pt_fs_inode *inode;      /* a reference and a pin */
+	struct pt_file_state state;     /* of a file that the store has as it reads: what that is to be like at the end, too */
 };
 
 static int64_t filling_read(void *ctx, void *buf, uint64_t len, uint64_t off)
@@ -35,6 +37,15 @@ static uint64_t filling_cut(void *ctx, uint64_t off, uint64_t max)
 	struct filling *f = ctx;
 
 	return pt_fs_reader_cut(f->inode, off, max);
+}
+
+/* Chunks that were verified once are read as they are, and what is in memory outlives the pin that they were verified under: so nobody may have changed the file meanwhile. */
+static int filling_finish(void *ctx)
+{
+	struct filling *f = ctx;
+	struct pt_file_state after;
+
+	return pt_fs_stored_state(f->fs, f->inode, &after) == 0 && pt_file_state_same(&after, &f->state) ? 0 : -EAGAIN;
 }
 
 static void filling_release(void *ctx)
@@ -57,6 +68,9 @@ static struct pt_vcache_file *fill(struct pt_fs *fs, struct pt_fs_inode *i, cons
 	f = pt_malloc(sizeof(*f));
 	if (!f)
 		return NULL;
+	/* Before the pin, which finds out what still counts as verified. */
+	if (pt_fs_stored_state(fs, i, &f->state) == 0)
+		source.finish = filling_finish;
 	if (pt_fs_reader_pin(fs, i) < 0) {
 		free(f);
 		pt_fail_clear();

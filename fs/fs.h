@@ -90,6 +90,7 @@ struct pt_fs_inode {
 	struct pt_fs_inode *origin;     /* WHOLE, SEALED: a reference */
 	int backing_id;                 /* WHOLE, while passes > 0: the kernel's name of the file in memory, or, if stored, of the store's own */
 	bool stored;
+	bool changed;                   /* that is known to be changed since it was passed through to: nobody else gets it before it is found right again */
 	uint32_t passes, plain;         /* WHOLE: opens passed through, and others */
 	const char *dir;                /* spelled axis components; in text[] */
 	const char *name;               /* view, control or info name; in text[] */

@@ -144,11 +144,14 @@ static int load_locked(struct pt_fs *fs, struct pt_fs_inode *i)
 
 int pt_fs_sealed_pin(struct pt_fs *fs, struct pt_fs_inode *i)
 {
+	struct pt_blob_ref blob;
 	int rc = 0;
 
 	pthread_mutex_lock(&i->lock);
 	if (i->sealed->pins == 0)
 		rc = load_locked(fs, i);
+	if (rc == 0 && pt_fs_sealed_stored(i, &blob))
+		pt_container_renew(i->sealed->container);
 	if (rc == 0)
 		i->sealed->pins++;
 	pthread_mutex_unlock(&i->lock);

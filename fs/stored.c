@@ -79,6 +79,18 @@ int pt_fs_stored_get(struct pt_fs *fs, struct pt_fs_inode *i, const struct pt_vc
 	return 0;
 }
 
+int pt_fs_stored_state(struct pt_fs *fs, struct pt_fs_inode *i, struct pt_file_state *ret_state)
+{
+	struct pt_fs_lent lent;
+	int rc = lend(fs, i, &lent);
+
+	if (rc < 0)
+		return rc;
+	*ret_state = lent.state;
+	pt_fs_stored_put(fs, &lent);
+	return 0;
+}
+
 void pt_fs_stored_refuse(struct pt_fs *fs)
 {
 	if (!atomic_exchange(&fs->stored_refused, true))

@@ -203,21 +203,29 @@ void pt_checked_put(struct pt_checked *checked, struct pt_checked_object *object
 	pt_checked_drop(checked, &id);
 }
 
-void pt_checked_begin(struct pt_repo *repo, struct pt_checked_object *object, const struct pt_blob_ref *blob)
+static void look_at_stamp(struct pt_repo *repo, struct pt_checked_object *object, const struct pt_blob_ref *blob, bool anew)
 {
-	uint64_t stamp;
+	uint64_t stamp = object->bytes < PT_CHECKED_KEPT_MIN ? 0 : pt_data_stamp(&repo->store->data, blob), i;
 
-	if (__atomic_load_n(&object->began, __ATOMIC_ACQUIRE))
-		return;
-	stamp = object->bytes < PT_CHECKED_KEPT_MIN ? 0 : pt_data_stamp(&repo->store->data, blob);
 	pthread_mutex_lock(&repo->checked->lock);
-	if (!object->began) {
-		if (stamp != object->stamp)
-			memset(object->bits, 0, object->words * sizeof(object->bits[0]));
+	if (!object->began || anew) {
+		for (i = 0; stamp != object->stamp && i < object->words; i++)
+			__atomic_store_n(&object->bits[i], 0, __ATOMIC_RELEASE);
 		object->stamp = stamp;
 		__atomic_store_n(&object->began, true, __ATOMIC_RELEASE);
 	}
 	pthread_mutex_unlock(&repo->checked->lock);
+}
+
+void pt_checked_begin(struct pt_repo *repo, struct pt_checked_object *object, const struct pt_blob_ref *blob)
+{
+	if (!__atomic_load_n(&object->began, __ATOMIC_ACQUIRE))
+		look_at_stamp(repo, object, blob, false);
+}
+
+void pt_checked_renew(struct pt_repo *repo, struct pt_checked_object *object, const struct pt_blob_ref *blob)
+{
+	look_at_stamp(repo, object, blob, true);
 }
 
 static int hashes_load(struct pt_repo *repo, struct pt_checked_object *o, uint8_t **ret_hashes)

@@ -23,6 +23,8 @@ void pt_checked_put(struct pt_checked *checked, struct pt_checked_object *object
 void pt_checked_drop(struct pt_checked *checked, const struct pt_id *id);
 /* Before its chunks are asked for or read: finds out whether what is remembered still counts. */
 void pt_checked_begin(struct pt_repo *repo, struct pt_checked_object *object, const struct pt_blob_ref *blob);
+/* As _begin, also when others have begun: of a blob that has been changed since then nothing counts as verified any more. */
+void pt_checked_renew(struct pt_repo *repo, struct pt_checked_object *object, const struct pt_blob_ref *blob);
 /* The chunk's XXH3-64; loads the checksums at first use. -EIO. */
 int pt_checked_hash(struct pt_repo *repo, struct pt_checked_object *object, uint64_t chunk, uint64_t *ret_hash);
 bool pt_checked_test(const struct pt_checked_object *object, uint64_t chunk);

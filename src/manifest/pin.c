@@ -145,6 +145,20 @@ int pt_object_hold(struct pt_repo *repo, const struct pt_object *object)
 	return pt_checked_get(repo->checked, object, &held);
 }
 
+void pt_object_renew(struct pt_repo *repo, const struct pt_object *object)
+{
+	struct pt_checked_object *held;
+
+	if (repo->options.verify == PT_VERIFY_OFF)
+		return;
+	if (pt_checked_get(repo->checked, object, &held) < 0) {
+		pt_fail_clear();
+		return;
+	}
+	pt_checked_renew(repo, held, &object->blob);
+	pt_checked_put(repo->checked, held);
+}
+
 void pt_object_release(struct pt_repo *repo, const struct pt_object *object)
 {
 	pt_checked_drop(repo->checked, &object->blob.id);

@@ -97,6 +97,8 @@ int pt_manifest_pin(struct pt_repo *repo, struct pt_manifest *m);
 void pt_manifest_unpin(struct pt_repo *repo, struct pt_manifest *m);
 /* Keeps what is known of an object's chunks (which have been verified) between reads. Counted; of objects that something else pins. */
 int pt_object_hold(struct pt_repo *repo, const struct pt_object *object);
+/* A blob that somebody has changed since its chunks were verified is verified again, also while it is held. Of nothing else, and where that cannot be told: nothing. */
+void pt_object_renew(struct pt_repo *repo, const struct pt_object *object);
 void pt_object_release(struct pt_repo *repo, const struct pt_object *object);
 /* Pins the contents of a file. -ESTALE, -ENOENT. Keep the node, or a copy of its blob, for the unpin. */
 int pt_node_pin(struct pt_repo *repo, const struct pt_node *node);

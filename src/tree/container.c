@@ -209,6 +209,14 @@ bool pt_container_stored(const struct pt_container *c, struct pt_blob_ref *ret_b
 	return true;
 }
 
+void pt_container_renew(struct pt_container *c)
+{
+	struct pt_object object = { .bytes = 0 };
+
+	object_expand(&c->objects[c->segments[0].object], &object);
+	pt_object_renew(c->repo, &object);
+}
+
 int pt_container_check(struct pt_container *c, uint64_t off, uint64_t len)
 {
 	struct pt_object object = { .bytes = 0 };

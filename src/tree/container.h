@@ -92,6 +92,8 @@ void pt_container_release(struct pt_container *c, uint32_t held);
 bool pt_container_stored(const struct pt_container *c, struct pt_blob_ref *ret_blob);
 /* Of such a file: verifies what [off, off+len) lies in, as pt_object_check. */
 int pt_container_check(struct pt_container *c, uint64_t off, uint64_t len);
+/* Of such a file: if the blob has been changed since its chunks were verified, they are verified again. */
+void pt_container_renew(struct pt_container *c);
 /* Tensor i; name and shape are valid as long as c. */
 void pt_container_tensor(const struct pt_container *c, uint32_t i, struct pt_parse_tensor *ret_t);
 /* Tensor i as a manifest of its own for pt_view_of_*; *ret_lies: as pt_container_tensor, but how it lies in the manifest's object, which begins and ends where the tensor

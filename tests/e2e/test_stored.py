@@ -300,6 +300,53 @@ def test_a_copy_in_memory_takes_over_when_the_store_s_file_is_closed(again):
     assert after["ptio_cache_checks_total"] == 1
 
 
+def test_a_copy_in_memory_is_read_when_the_store_s_file_was_changed_while_it_is_open(again):
+    mnt, path, data = again()
+    if not passes(mnt):
+        return
+    with open(path, "rb"):
+        assert read(path) == data
+        wait_for(lambda: metrics(mnt)["ptio_cache_fills_total"] == 1)
+        stored = metrics(mnt)["ptio_fs_stored_opens_total"]
+        flip(stored_file(mnt, data), 3 * MIB)
+        for _ in range(3):
+            assert read(path) == data
+        assert metrics(mnt)["ptio_fs_stored_opens_total"] == stored
+    assert read(path) == data and mnt.errors() == ""
+
+
+def test_no_damaged_byte_is_kept_however_far_verifying_and_copying_are(again):
+    mnt, path, data = again(options="open_wait=0")
+    blob = stored_file(mnt, data)
+
+    def sound():
+        try:
+            return read(path) == data
+        except OSError as e:
+            return e.errno == 5
+
+    assert read(path) == data
+    with open(path, "rb"), open(path, "rb"):
+        time.sleep(0.05)                                # verified by now, mostly, so that the next is passed through
+        with open(path, "rb"), open(path, "rb"):        # the second of which has it copied
+            flip(blob, 3 * MIB)
+            assert [sound() for _ in range(3)] == [True] * 3
+    assert [sound() for _ in range(3)] == [True] * 3
+
+
+def test_who_opens_what_was_read_before_it_was_damaged_is_not_given_that(again):
+    """Chunks count as verified as long as the file is open, but not for an open after the file has been changed."""
+    mnt, path, data = again(options="serve=stream")
+    with open(path, "rb", buffering=0) as held:
+        assert held.read() == data
+        flip(stored_file(mnt, data), 3 * MIB)
+        with pytest.raises(OSError) as e:
+            read(path)
+        assert e.value.errno == 5
+        flip(stored_file(mnt, data), 3 * MIB)
+        assert read(path) == data
+
+
 @pytest.mark.parametrize("harm", ["flip", "cut"])
 @pytest.mark.parametrize("place", ["same", "other"])
 def test_a_good_file_that_is_put_back_is_read(again, harm, place):
