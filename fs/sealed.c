@@ -40,7 +40,7 @@ static bool at_rest(struct pt_fs_inode *file)
 	if (!pt_fs_file_lock_unless_sealed(file))
 		return false;
 	f = file->file;
-	rest = !f || (!f->writers && !f->dirty && !f->fresh && !f->gone && !f->stream && !f->shards && !f->upload && f->spool < 0);
+	rest = !f || (!f->writers && !f->dirty && !f->fresh && !f->gone && !f->stream && !f->shards && !f->upload);
 	pthread_mutex_unlock(&file->lock);
 	return rest;
 }

@@ -223,6 +223,28 @@ def test_a_reader_keeps_its_state_and_the_file_can_be_written(again):
     assert mnt.errors() == ""
 
 
+def test_a_map_keeps_its_state_also_while_somebody_reads_on_who_came_during_a_change(again):
+    mnt, path, data = again()
+    with open(path, "r+b", buffering=0) as w:
+        early = open(path, "rb", buffering=0)           # of the ordinary file
+        w.seek(5 * MIB)
+        w.write(b"zz")
+    one, two = (data[:5 * MIB] + new + data[5 * MIB + 2:] for new in (b"zz", b"yy"))
+    wait_for(lambda: read(path) == one and (not passes(mnt) or metrics(mnt)["ptio_fs_stored_opens_total"]))
+    f = open(path, "rb")
+    m = mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ)
+    with open(path, "r+b", buffering=0) as w:
+        w.seek(5 * MIB)
+        w.write(b"yy")
+    if passes(mnt):
+        assert m[:] == one
+    assert read(path) == two and early.read() == two    # which sees what is written, as before
+    m.close()
+    f.close()
+    early.close()
+    assert mnt.errors() == ""
+
+
 def test_o_direct_opens_may_read_anything(again):
     mnt, path, data = again()
     assert read(path) == data
