@@ -72,6 +72,8 @@ void pt_batch_init(struct pt_batch *b);
 void pt_batch_compare(struct pt_batch *b, const struct pt_rkey *key, uint64_t version);
 void pt_batch_put(struct pt_batch *b, const struct pt_rkey *key, const struct pt_buf *value);
 void pt_batch_delete(struct pt_batch *b, const struct pt_rkey *key);
+/* After rc, which may be that no room is left: some was made, and it is to be done once more (pt_repo_on_full). Else the sentence stays. */
+bool pt_repo_room_made(struct pt_repo *repo, int rc);
 /* -EAGAIN: a compare did not hold. -EROFS. ret_version may be NULL. */
 int pt_batch_commit(struct pt_repo *repo, const struct pt_batch *b, uint64_t *ret_version);
 /* After every commit: tells of nodes (pt_repo_on_change). */

@@ -133,6 +133,15 @@ static void writer_free(struct pt_object_writer *w)
 	free(w);
 }
 
+/* Engines that hold objects in memory say here that they are full. */
+static int blob_create(struct pt_object_writer *w, uint64_t bytes)
+{
+	struct pt_data *data = &w->repo->store->data;
+	int rc = pt_data_create(data, &w->ref, bytes, &w->blob);
+
+	return pt_repo_room_made(w->repo, rc) ? pt_data_create(data, &w->ref, bytes, &w->blob) : rc;
+}
+
 static int writer_new(struct pt_repo *repo, enum pt_blob_kind kind, uint64_t bytes, bool hashes, struct pt_object_writer **ret_w)
 {
 	struct pt_object_writer *w;
@@ -321,7 +330,7 @@ int pt_object_writer_create(struct pt_repo *repo, const struct pt_object_spec *s
 		memcpy(w->object.axis, spec->axes, spec->axis_count * sizeof(*spec->axes));
 	if (spec->box)
 		w->object.box = *spec->box;
-	rc = pt_data_create(&repo->store->data, &w->ref, header.len + bytes, &w->blob);
+	rc = blob_create(w, header.len + bytes);
 	if (rc < 0)
 		goto fail;
 	pt_pump_stream_init(&w->stream, repo, w->blob);
@@ -349,7 +358,7 @@ static int plain_create(struct pt_repo *repo, uint64_t limit, bool hashes, struc
 	if (rc < 0)
 		return rc;
 	w->object = (struct pt_object){ .blob = w->ref, .part = { .rank = 0, .size = 1, .dim = -1 } };
-	rc = pt_data_create(&repo->store->data, &w->ref, 0, &w->blob);
+	rc = blob_create(w, 0);
 	if (rc < 0) {
 		writer_free(w);
 		return rc;

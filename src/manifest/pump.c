@@ -60,15 +60,8 @@ static void enqueue_locked(struct pt_pump *p, struct pt_pump_stream *s)
 int pt_pump_write(struct pt_repo *repo, void *blob, const void *data, uint64_t len, uint64_t off)
 {
 	int rc = pt_data_write(&repo->store->data, blob, data, len, off);
-	char sentence[PT_FAIL_SENTENCE_MAX];
 
-	if ((rc != -ENOSPC && rc != -EDQUOT) || !repo->full_fn)
-		return rc;
-	snprintf(sentence, sizeof(sentence), "%s", pt_fail_sentence());
-	if (!repo->full_fn(repo->full_ctx))
-		return pt_fail(-rc, "%s", sentence);
-	pt_fail_clear();
-	return pt_data_write(&repo->store->data, blob, data, len, off);
+	return pt_repo_room_made(repo, rc) ? pt_data_write(&repo->store->data, blob, data, len, off) : rc;
 }
 
 static void failed_locked(struct pt_pump_stream *s, int rc)

@@ -1,6 +1,7 @@
 /* manifest/repo.c - opening a store as a repository: formatting, node ids, counters. */
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -160,6 +161,21 @@ void pt_repo_on_full(struct pt_repo *repo, pt_repo_full_fn *fn, void *ctx)
 {
 	repo->full_ctx = ctx;
 	repo->full_fn = fn;
+}
+
+bool pt_repo_room_made(struct pt_repo *repo, int rc)
+{
+	char sentence[PT_FAIL_SENTENCE_MAX];
+
+	if ((rc != -ENOSPC && rc != -EDQUOT) || !repo->full_fn)
+		return false;
+	snprintf(sentence, sizeof(sentence), "%s", pt_fail_sentence());
+	if (!repo->full_fn(repo->full_ctx)) {
+		pt_fail(-rc, "%s", sentence);
+		return false;
+	}
+	pt_fail_clear();
+	return true;
 }
 
 static int id_block_once(struct pt_repo *repo)

@@ -72,3 +72,24 @@ def test_what_was_removed_makes_room_at_once(small, mounts):
         (mount / "w.npy").unlink()
         (mount / "v.npy").unlink()
     (mount / "plain").write_bytes(bytes(10 << 20).replace(b"\0", b"x"))
+
+
+@pytest.fixture(params=("here", "away"))
+def memory(request, scratch):
+    """A store of 24 MiB in memory, a mount's own and a daemon's: URI, options."""
+    from daemons import Daemon
+    if request.param == "here":
+        yield "mem:24M", ""
+        return
+    d = Daemon(scratch, "mem:24M").start()
+    yield d.uri, f"secret_file={d.secret}"
+    d.stop()
+
+
+def test_a_store_in_memory_gives_what_was_superseded_to_the_next(memory, mounts):
+    """It is full when an object is begun, not when its bytes come."""
+    mnt = mounts(store=memory[0], options=memory[1])
+    mnt.key("w")
+    for n in range(12):
+        np.save(mnt / "w/full.npy", np.full(KIB * KIB, n, np.float32))
+        assert np.load(mnt / "w/full.npy")[-1] == n
