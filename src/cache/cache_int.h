@@ -36,6 +36,7 @@ struct pt_vcache_file {
 	int fd;
 	uint32_t holds;
 	uint32_t users;                 /* of source: fillers queued or running, readers that fill */
+	uint32_t waiting;               /* readers that wait for a piece */
 	uint32_t uses;                  /* opens that found it whole */
 	int64_t used_ns;                /* when it was last opened or closed */
 	int64_t begun_ns;               /* when its filling began */
@@ -52,7 +53,7 @@ struct pt_vcache_file {
 
 struct pt_vcache {
 	pthread_mutex_t lock;           /* everything below and in files, but for map, fd, size, which never change */
-	pthread_cond_t cond;            /* a piece is done, or a filling has failed; of the monotonic clock */
+	pthread_cond_t cond;            /* a piece that somebody waits for is done, a file is whole, or a filling has failed; of the monotonic clock */
 	struct pt_workers *workers, *idle;
 	struct pt_memory memory;
 	struct pt_vcache_file *bucket[PT_VCACHE_BUCKETS];

@@ -4,7 +4,6 @@
 #include "cache/cache_int.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -99,7 +98,7 @@ static bool piece_read(struct pt_vcache_file *f, uint64_t off, uint64_t len)
 
 	if (f->work == PT_VCACHE_CHECK)
 		return f->source.check(f->source.ctx, len, off) == 0;
-	if (fallocate(f->fd, 0, (off_t)off, (off_t)len) < 0)
+	if (pt_memory_take(f->fd, f->map, off, len) < 0)
 		return false;
 	n = f->source.read(f->source.ctx, f->map + off, len, off);
 	return n >= 0 && (uint64_t)n == len;
@@ -127,7 +126,8 @@ static void piece_fill(struct pt_vcache *c, struct pt_vcache_file *f, uint64_t p
 		ended_locked(c, f, f->work == PT_VCACHE_CHECK ? &c->stats.checks_failed : &c->stats.fills_failed);
 	if (last)
 		whole_locked(c, f);
-	pthread_cond_broadcast(&c->cond);
+	if (f->waiting || f->whole || f->failed)        /* an open that waits for the whole file is not woken by each piece of it */
+		pthread_cond_broadcast(&c->cond);
 	pthread_mutex_unlock(&c->lock);
 }
 
@@ -364,8 +364,10 @@ int pt_vcache_fill_range(struct pt_vcache *c, struct pt_vcache_file *f, uint64_t
 
 	pthread_mutex_lock(&c->lock);
 	for (piece = piece_of(f, off); rc == 0 && piece <= piece_of(f, off + len - 1); piece++) {
+		f->waiting++;
 		while (f->piece[piece] == PT_PIECE_BUSY)
 			pthread_cond_wait(&c->cond, &c->lock);
+		f->waiting--;
 		if (f->piece[piece] == PT_PIECE_DONE)
 			continue;
 		if (f->failed || !f->users) {

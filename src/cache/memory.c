@@ -17,6 +17,10 @@
 #include "base/alloc.h"
 #include "base/error.h"
 
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23          /* kernel 5.14 */
+#endif
+
 /* As system calls, for the C library has them only since 2.36. */
 static int tmpfs_mount(uint64_t limit, bool huge)
 {
@@ -87,6 +91,22 @@ int pt_memory_file(struct pt_memory *m, uint64_t bytes)
 		return rc;
 	}
 	return fd;
+}
+
+/* fallocate() would hold the inode's lock while it takes pages, and leave them to be cleared by page faults: threads that fill one file would wait for each other. */
+int pt_memory_take(int fd, void *map, uint64_t off, uint64_t len)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), start = off & ~(page - 1);
+	int rc;
+
+	do {
+		rc = madvise((uint8_t *)map + start, off + len - start, MADV_POPULATE_WRITE);
+	} while (rc < 0 && (errno == EINTR || errno == EAGAIN));
+	if (rc < 0 && errno == EINVAL)
+		rc = fallocate(fd, 0, (off_t)off, (off_t)len);
+	else if (rc < 0 && errno == EFAULT)
+		errno = ENOSPC;
+	return rc < 0 ? pt_fail(errno, "cannot take memory for a view: %s", strerror(errno)) : 0;
 }
 
 uint64_t pt_memory_free(const struct pt_memory *m)

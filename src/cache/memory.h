@@ -24,6 +24,9 @@ void pt_memory_open(struct pt_memory *m, uint64_t limit);
 void pt_memory_close(struct pt_memory *m);
 /* An empty file of `bytes` bytes: a descriptor, already unlinked. -ENOSPC, -EMFILE, -EOPNOTSUPP (kind NONE). */
 int pt_memory_file(struct pt_memory *m, uint64_t bytes);
+/* Takes memory for bytes [off, off + len) of such a file, all of which is mapped at `map`, and maps it for good: what is written there is neither a page fault nor, where there is
+ * no memory, a signal. Several threads may do so at once, also where the parts share a page. -ENOSPC, -ENOMEM. */
+int pt_memory_take(int fd, void *map, uint64_t off, uint64_t len);
 /* Bytes that new files could take; UINT64_MAX where only the caller's own account bounds it. */
 uint64_t pt_memory_free(const struct pt_memory *m);
 const char *pt_memory_name(const struct pt_memory *m);                  /* "tmpfs with huge pages", ... */

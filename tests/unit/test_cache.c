@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -456,6 +457,59 @@ START_TEST(a_piece_that_comes_after_the_failure_takes_no_room_from_others)
 }
 END_TEST
 
+static long faults(void)
+{
+	struct rusage usage;
+
+	ck_assert_int_eq(getrusage(RUSAGE_SELF, &usage), 0);
+	return usage.ru_minflt;
+}
+
+/* At a place and of a length that are no pages. */
+START_TEST(memory_that_was_taken_is_written_without_page_faults)
+{
+	uint64_t size = 9 * MIB + 17, off = 4 * MIB + 100;
+	struct pt_memory m;
+	uint8_t *map;
+	long before;
+	int fd;
+
+	pt_memory_open(&m, 32 * MIB);
+	fd = pt_memory_file(&m, size);
+	ck_assert_int_ge(fd, 0);
+	map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	ck_assert(map != MAP_FAILED);
+	ck_assert_int_eq(pt_memory_take(fd, map, off, size - off), 0);
+	ck_assert_int_eq(pt_memory_take(fd, map, off, size - off), 0);
+	before = faults();
+	memset(map + off, 1, size - off);
+	ck_assert_int_le(faults() - before, 2);         /* not one for each page, of 4 KiB or 2 MiB */
+	munmap(map, size);
+	close(fd);
+	pt_memory_close(&m);
+}
+END_TEST
+
+START_TEST(memory_that_there_is_not_is_an_error_and_no_signal)
+{
+	struct pt_memory m;
+	uint8_t *map;
+	int fd;
+
+	pt_memory_open(&m, 4 * MIB);
+	fd = pt_memory_file(&m, 16 * MIB);
+	ck_assert_int_ge(fd, 0);
+	map = mmap(NULL, 16 * MIB, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	ck_assert(map != MAP_FAILED);
+	ck_assert_int_eq(pt_memory_take(fd, map, 0, 2 * MIB), 0);
+	if (m.kind == PT_MEMORY_TMPFS)          /* else there is no limit */
+		ck_assert_int_eq(pt_memory_take(fd, map, 0, 16 * MIB), -ENOSPC);
+	munmap(map, 16 * MIB);
+	close(fd);
+	pt_memory_close(&m);
+}
+END_TEST
+
 START_TEST(every_failing_allocation_is_told)
 {
 	struct source s = { 0 };
@@ -489,6 +543,8 @@ int main(void)
 	tcase_add_test(tc, what_takes_too_long_by_the_rate_seen_is_not_waited_for);
 	tcase_add_test(tc, no_rate_at_all_is_tried_again_in_the_end);
 	tcase_add_test(tc, a_piece_that_comes_after_the_failure_takes_no_room_from_others);
+	tcase_add_test(tc, memory_that_was_taken_is_written_without_page_faults);
+	tcase_add_test(tc, memory_that_there_is_not_is_an_error_and_no_signal);
 	tcase_add_test(tc, every_failing_allocation_is_told);
 	return run_suite("cache", &tc, 1);
 }
