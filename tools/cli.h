@@ -47,6 +47,7 @@ int cmd_pending(struct cli *cli, int argc, char **argv);
 int cmd_wait(struct cli *cli, int argc, char **argv);
 int cmd_warm(struct cli *cli, int argc, char **argv);
 int cmd_gc(struct cli *cli, int argc, char **argv);
+int cmd_fsck(struct cli *cli, int argc, char **argv);
 
 /* Opens cli->store: for_write makes a directory store that is not there. orphan_grace_ns: see struct pt_repo_options. Returns CLI_OK or CLI_FAILED (reported). */
 int cli_open(struct cli *cli, bool for_write, int64_t orphan_grace_ns);
@@ -80,6 +81,8 @@ cli_bytes_fn cli_file_feed;                             /* ctx: the file */
 /* All bytes are in. attrs: of a file that is not there yet. -EEXIST: no_replace, and it is there. */
 int cli_file_store(struct cli_file *file, uint64_t parent, const char *name, const struct pt_node *attrs, bool no_replace, uint64_t *ret_bytes);
 void cli_file_free(struct cli_file *file);              /* drops what was not stored; NULL is fine */
+/* As ptio verify -q of the whole store: damage is reported and added to *damaged, what was read to *bytes. (cmd_verify.c) */
+int cli_verify_all(struct cli *cli, uint64_t *damaged, uint64_t *bytes);
 /* The request of a view path. */
 void cli_target_request(const struct cli_target *t, struct pt_request *ret_req);
 

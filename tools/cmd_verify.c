@@ -123,6 +123,28 @@ static int verify_node(void *ctx, const char *key, const struct pt_node *node)
 	return pt_manifest_list(v->cli->repo, node->id, verify_manifest, v);
 }
 
+static int verify_below(struct verify *v, const char *key, const struct pt_node *node)
+{
+	int rc = verify_node(v, key, node);
+
+	return rc == 0 ? pt_node_walk(v->cli->repo, node->id, verify_node, v) : rc;
+}
+
+int cli_verify_all(struct cli *cli, uint64_t *damaged, uint64_t *bytes)
+{
+	struct verify v = { .cli = cli, .quiet = true };
+	struct pt_node root;
+	int rc = pt_node_get(cli->repo, PT_NODE_ROOT, &root);
+
+	if (rc == 0) {
+		rc = verify_below(&v, "", &root);
+		pt_node_done(&root);
+	}
+	*damaged += v.damaged;
+	*bytes += v.bytes;
+	return rc;
+}
+
 int cmd_verify(struct cli *cli, int argc, char **argv)
 {
 	struct verify v = { .cli = cli };
@@ -148,9 +170,7 @@ int cmd_verify(struct cli *cli, int argc, char **argv)
 			status = cli_fail(-ENOENT, "%s: no such key", text);
 			continue;
 		}
-		rc = verify_node(&v, t.path.key, &t.node);
-		if (rc == 0)
-			rc = pt_node_walk(cli->repo, t.node.id, verify_node, &v);
+		rc = verify_below(&v, t.path.key, &t.node);
 		if (rc < 0)
 			status = cli_fail(rc, "%s", *text ? text : "/");
 		cli_target_done(&t);

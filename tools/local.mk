@@ -3,6 +3,7 @@ bin_PROGRAMS += tools/ptio
 tools_ptio_SOURCES = \
 	tools/cli.c \
 	tools/cli.h \
+	tools/cmd_fsck.c \
 	tools/cmd_gc.c \
 	tools/cmd_get.c \
 	tools/cmd_ls.c \
@@ -14,6 +15,8 @@ tools_ptio_SOURCES = \
 	tools/cmd_wait.c \
 	tools/cmd_warm.c \
 	tools/files.c \
+	tools/fsck.h \
+	tools/fsck_check.c \
 	tools/links.c \
 	tools/main.c
 tools_ptio_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)

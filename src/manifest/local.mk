@@ -1,10 +1,13 @@
 libptio_core_la_SOURCES += \
 	src/manifest/ahead.c \
+	src/manifest/audit.c src/manifest/audit.h src/manifest/audit_int.h \
+	src/manifest/audit_blobs.c \
 	src/manifest/batch.c src/manifest/internal.h \
 	src/manifest/cache.c src/manifest/cache.h \
 	src/manifest/checked.c src/manifest/checked.h \
 	src/manifest/commit.c \
 	src/manifest/contain.c \
+	src/manifest/describe.c src/manifest/describe.h \
 	src/manifest/gc.c \
 	src/manifest/group.c src/manifest/group_int.h \
 	src/manifest/group_batch.c \

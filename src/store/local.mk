@@ -47,6 +47,7 @@ libptio_core_la_SOURCES += \
 	src/store/remote_write.c \
 	src/store/reserve.c \
 	src/store/reserve.h \
+	src/store/sqlite_check.c \
 	src/store/sqlite_conn.c \
 	src/store/sqlite_conn.h \
 	src/store/sqlite_file.c \

@@ -155,6 +155,9 @@ struct pt_meta {
 /* path: the index file, made if absent; NULL: in memory. Records carry an XXH3; one that does not match is -EIO with a sentence
  * ("index record ... is damaged; ..."). */
 int pt_meta_sqlite_open(const char *path, struct pt_meta *ret_meta);
+/* Reads all of an index that is there: every page, SQLite's structure, every record. alone: nobody else can have it open, and there is no log beside it (a snapshot). -EIO with a
+ * sentence: it is damaged. */
+int pt_meta_sqlite_check(const char *path, bool alone, uint64_t *ret_version, uint64_t *ret_records);
 
 /* Synchronous, checked forms. */
 void pt_meta_close(struct pt_meta *m);

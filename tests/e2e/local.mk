@@ -14,6 +14,7 @@ EXTRA_DIST += \
 	tests/e2e/test_crash.py \
 	tests/e2e/test_edges.py \
 	tests/e2e/test_formats.py \
+	tests/e2e/test_fsck.py \
 	tests/e2e/test_full_disk.py \
 	tests/e2e/test_kept.py \
 	tests/e2e/test_messages.py \

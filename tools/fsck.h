@@ -1,0 +1,31 @@
+/* tools/fsck.h - what the parts of ptio fsck share. */
+#ifndef PT_TOOLS_FSCK_H
+#define PT_TOOLS_FSCK_H
+
+#include "tools/cli.h"
+
+/* As fsck(8) has them. */
+enum { FSCK_CLEAN = 0, FSCK_MENDED = 1, FSCK_LEFT = 4, FSCK_ERROR = 8, FSCK_USAGE = 16 };
+
+struct fsck {
+	struct cli *cli;
+	char *uri;                      /* dir:PATH */
+	const char *dir;                /* the path in it */
+	bool verify, rebuild, dry_run;
+	uint64_t problems;
+	bool progress;                  /* standard error is a terminal, and a line is there */
+};
+
+/* One line on standard output, in place of what progress wrote. */
+void fsck_say(struct fsck *f, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* A problem: the same, and counted. */
+void fsck_problem(struct fsck *f, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* "ptio: fsck: sentence" on standard error; FSCK_ERROR. */
+int fsck_failed(int rc);
+/* On a terminal: how far it has come. what NULL: takes the line away. */
+void fsck_progress(struct fsck *f, const char *what, uint64_t done);
+
+/* fsck_check.c: looks at the whole store. Exit status. */
+int fsck_check(struct fsck *f);
+
+#endif
