@@ -413,9 +413,10 @@ static int log_sync_locked(struct sqlite_meta *m)
 	sqlite3_file *log = NULL;
 	int rc = sqlite3_file_control(m->writer->db, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log);
 
+	errno = 0;
 	if (rc == SQLITE_OK)
 		rc = log && log->pMethods ? log->pMethods->xSync(log, SQLITE_SYNC_NORMAL) : SQLITE_IOERR_FSYNC;
-	return rc == SQLITE_OK ? 0 : pt_sqlite_conn_fail(m->writer, rc);
+	return rc == SQLITE_OK ? 0 : pt_sqlite_conn_fail_errno(m->writer, rc, errno);
 }
 
 /* Not by a commit: that would raise the version, and whoever keeps records in memory would have to read them again. */

@@ -86,10 +86,11 @@ static int on_busy(void *ctx, int times)
 	return 1;
 }
 
-static int fail_system(struct pt_sqlite_conn *c, int otherwise)
+/* err: what the system said, or 0. SQLite keeps that of some failures only, and never that of a COMMIT. */
+static int fail_system(struct pt_sqlite_conn *c, int err, int otherwise)
 {
-	int err = c->db ? sqlite3_system_errno(c->db) : 0;
-
+	if (!err && c->db)
+		err = sqlite3_system_errno(c->db);
 	switch (err) {
 	case ENOSPC:
 		return pt_fail(ENOSPC, "no space is left for the index %s; free some on its filesystem", c->name);
@@ -112,6 +113,11 @@ static int fail_system(struct pt_sqlite_conn *c, int otherwise)
 
 int pt_sqlite_conn_fail(struct pt_sqlite_conn *c, int sqlite_rc)
 {
+	return pt_sqlite_conn_fail_errno(c, sqlite_rc, 0);
+}
+
+int pt_sqlite_conn_fail_errno(struct pt_sqlite_conn *c, int sqlite_rc, int err)
+{
 	switch (sqlite_rc & 0xff) {
 	case SQLITE_NOMEM:
 		return pt_fail_nomem();
@@ -127,16 +133,18 @@ int pt_sqlite_conn_fail(struct pt_sqlite_conn *c, int sqlite_rc)
 	case SQLITE_CORRUPT:
 	case SQLITE_NOTADB:
 	case SQLITE_FORMAT:
+		if (err == EIO || err == ENXIO)         /* SQLite takes what cannot be read for damaged */
+			return pt_fail(EIO, "the index %s cannot be read: %s; see the kernel log for what the device says", c->name, strerror(err));
 		return pt_fail(EIO, "the index %s is damaged, or is not a ptio index (%s); restore a copy of it", c->name,
 			       sqlite3_errstr(sqlite_rc));
 	case SQLITE_IOERR:
 		if (sqlite_rc == SQLITE_IOERR_DATA)
 			return pt_fail(EIO, "a page of the index %s is damaged (its checksum does not match); restore a copy of it",
 				       c->name);
-		return fail_system(c, EIO);
+		return fail_system(c, err, EIO);
 	case SQLITE_CANTOPEN:
 	case SQLITE_PERM:
-		return fail_system(c, EIO);
+		return fail_system(c, err, EIO);
 	default:
 		return pt_fail(EIO, "the index %s failed: %s; try again, and if it stays so restore a copy of it", c->name,
 			       c->db ? sqlite3_errmsg(c->db) : sqlite3_errstr(sqlite_rc));
@@ -159,12 +167,13 @@ int pt_sqlite_conn_stmt(struct pt_sqlite_conn *c, enum pt_sqlite_stmt which, sql
 
 int pt_sqlite_conn_step(struct pt_sqlite_conn *c, sqlite3_stmt *stmt)
 {
-	int rc = sqlite3_step(stmt);
-	int ret;
+	int rc, ret;
 
+	errno = 0;
+	rc = sqlite3_step(stmt);
 	if (rc == SQLITE_ROW)
 		return 1;
-	ret = rc == SQLITE_DONE ? 0 : pt_sqlite_conn_fail(c, sqlite3_extended_errcode(c->db));
+	ret = rc == SQLITE_DONE ? 0 : pt_sqlite_conn_fail_errno(c, sqlite3_extended_errcode(c->db), errno);
 	sqlite3_reset(stmt);
 	return ret;
 }

@@ -61,6 +61,8 @@ int pt_sqlite_conn_step(struct pt_sqlite_conn *c, sqlite3_stmt *stmt);
 int pt_sqlite_conn_run(struct pt_sqlite_conn *c, enum pt_sqlite_stmt which);
 /* Turns SQLite's result code into -errno and a sentence. */
 int pt_sqlite_conn_fail(struct pt_sqlite_conn *c, int sqlite_rc);
+/* The same, with errno after the call, which was set to 0 before it. */
+int pt_sqlite_conn_fail_errno(struct pt_sqlite_conn *c, int sqlite_rc, int err);
 
 /* XXH3-64 of four u64le: length of the key, version, XXH3-64 of the key, XXH3-64 of the value. */
 uint64_t pt_sqlite_record_hash(const void *key, size_t key_len, uint64_t version, const void *value, size_t value_len);

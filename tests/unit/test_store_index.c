@@ -291,6 +291,81 @@ START_TEST(a_process_that_stopped_with_the_lock_is_not_waited_for_by_one_after_t
 }
 END_TEST
 
+/* What the system answers SQLite with: 0: what it is asked for. */
+static int write_errno, read_errno;
+
+static ssize_t failing_pwrite(int fd, const void *buf, size_t len, off_t off)
+{
+	if (!write_errno)
+		return pwrite(fd, buf, len, off);
+	errno = write_errno;
+	return -1;
+}
+
+static ssize_t failing_pread(int fd, void *buf, size_t len, off_t off)
+{
+	if (!read_errno)
+		return pread(fd, buf, len, off);
+	errno = read_errno;
+	return -1;
+}
+
+static void system_call_replace(const char *name, sqlite3_syscall_ptr fn)
+{
+	sqlite3_vfs *vfs = sqlite3_vfs_find(NULL);
+
+	MUST(vfs && vfs->iVersion >= 3 && vfs->xSetSystemCall(vfs, name, fn) == SQLITE_OK);
+}
+
+static void system_calls_replace(bool failing)
+{
+	MUST(sqlite3_initialize() == SQLITE_OK);
+	system_call_replace("pwrite", failing ? (sqlite3_syscall_ptr)failing_pwrite : NULL);
+	system_call_replace("pwrite64", failing ? (sqlite3_syscall_ptr)failing_pwrite : NULL);
+	system_call_replace("pread", failing ? (sqlite3_syscall_ptr)failing_pread : NULL);
+	system_call_replace("pread64", failing ? (sqlite3_syscall_ptr)failing_pread : NULL);
+}
+
+START_TEST(a_commit_that_the_system_refuses_says_why)
+{
+	static const struct { int err; const char *says; } refused[] = {
+		{ ENOSPC, "no space is left" }, { EDQUOT, "quota" }, { EROFS, "read-only" }, { EIO, "Input/output error" },
+	};
+	struct pt_meta meta;
+
+	system_calls_replace(true);
+	MUST_WORK(pt_meta_sqlite_open(path, &meta));
+	MUST_WORK(meta_count_up(&meta));
+	for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+		write_errno = refused[i].err;
+		MUST_FAIL(refused[i].err, meta_count_up(&meta));
+		ck_assert_msg(strstr(pt_fail_sentence(), refused[i].says) != NULL, "%s", pt_fail_sentence());
+		write_errno = 0;
+		MUST_WORK(meta_count_up(&meta));
+	}
+	pt_meta_close(&meta);
+	system_calls_replace(false);
+}
+END_TEST
+
+START_TEST(an_index_that_cannot_be_read_is_not_called_damaged)
+{
+	struct pt_meta meta;
+
+	system_calls_replace(true);
+	MUST_WORK(pt_meta_sqlite_open(path, &meta));
+	MUST_WORK(meta_count_up(&meta));
+	pt_meta_close(&meta);
+	read_errno = EIO;
+	MUST_FAIL(EIO, pt_meta_sqlite_open(path, &meta));
+	ck_assert_msg(strstr(pt_fail_sentence(), "Input/output error") != NULL && !strstr(pt_fail_sentence(), "damaged"), "%s", pt_fail_sentence());
+	read_errno = 0;
+	MUST_WORK(pt_meta_sqlite_open(path, &meta));
+	pt_meta_close(&meta);
+	system_calls_replace(false);
+}
+END_TEST
+
 START_TEST(an_index_made_by_many_at_once_is_one)
 {
 	static char names[8][2] = { "a", "b", "c", "d", "e", "f", "g", "h" };
@@ -634,6 +709,8 @@ int main(void)
 	tcase_add_test(tcases[0], batches_of_this_process_are_told_from_others);
 	tcase_add_test(tcases[0], news_of_a_log_are_what_is_written_to_it);
 	tcase_add_test(tcases[0], a_process_that_stopped_with_the_lock_is_not_waited_for_by_one_after_the_other);
+	tcase_add_test(tcases[0], a_commit_that_the_system_refuses_says_why);
+	tcase_add_test(tcases[0], an_index_that_cannot_be_read_is_not_called_damaged);
 	tcase_add_test(tcases[0], an_index_made_by_many_at_once_is_one);
 	tcase_add_test(tcases[0], a_forked_child_is_refused);
 	tcase_add_test(tcases[1], a_flipped_bit_is_refused_or_harmless);
