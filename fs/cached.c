@@ -437,6 +437,7 @@ int pt_fs_cached_text(struct pt_fs *fs, void (*metric)(struct pt_buf *out, const
 	metric(out, "cache_failed_total", "counter", "Fillings that failed.", s.fills_failed);
 	metric(out, "cache_given_up_total", "counter", "Fillings that nobody wanted the rest of.", s.given_up);
 	metric(out, "cache_evictions_total", "counter", "Views dropped to make room.", s.evictions);
+	metric(out, "cache_superseded_total", "counter", "Views dropped since a later revision of them was opened.", s.superseded);
 	metric(out, "cache_refused_total", "counter", "Views for which there was no room.", s.refused);
 	return 0;
 }

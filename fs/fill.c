@@ -79,6 +79,7 @@ static struct pt_vcache_file *fill(struct pt_fs *fs, struct pt_fs_inode *i, cons
 	f->fs = fs;
 	f->inode = pt_fs_inode_ref(fs, i);
 	source.ctx = f;
+	source.subject = pt_fs_ino(i->node, i->dir, i->name);
 	rc = pt_vcache_fill(fs->cache, key, pt_fs_reader_size(i), pt_fs_reader_align(i), want, &source, &file);
 	if (rc != 0)
 		filling_release(f);

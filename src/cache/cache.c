@@ -180,6 +180,40 @@ struct pt_vcache_file *pt_vcache_find(struct pt_vcache *c, const struct pt_vcach
 	return f;
 }
 
+/* Out of the table, as far as nobody holds it. */
+static bool superseded_drop_locked(struct pt_vcache *c, struct pt_vcache_file *f)
+{
+	if (!f->superseded || f->holds || !f->listed)
+		return false;
+	pt_vcache_unlist_locked(c, f);
+	c->stats.superseded++;
+	return true;
+}
+
+/* Nobody but those who fill it holds it, and nobody wants the rest. */
+static void unwanted_locked(struct pt_vcache_file *f)
+{
+	if (f->holds == 1 && f->users && (!f->kept || f->superseded) && !f->whole)
+		f->given_up = true;
+}
+
+void pt_vcache_supersede_locked(struct pt_vcache *c, uint64_t subject, struct pt_vcache_file **evicted)
+{
+	struct pt_vcache_file *f, *next;
+
+	for (f = subject ? c->lru_first : NULL; f; f = next) {
+		next = f->lru_next;
+		if (f->source.subject != subject)
+			continue;
+		f->superseded = true;
+		unwanted_locked(f);
+		if (superseded_drop_locked(c, f)) {
+			f->hash_next = *evicted;
+			*evicted = f;
+		}
+	}
+}
+
 void pt_vcache_put(struct pt_vcache *c, struct pt_vcache_file *f)
 {
 	bool dead;
@@ -190,10 +224,10 @@ void pt_vcache_put(struct pt_vcache *c, struct pt_vcache_file *f)
 	f->holds--;
 	if (!f->holds && f->work == PT_VCACHE_CHECK)
 		pt_vcache_unlist_locked(c, f);
+	superseded_drop_locked(c, f);
 	dead = !f->holds && !f->listed;
 	f->used_ns = pt_time_boot_ns();
-	if (f->holds == 1 && f->users && !f->kept && !f->whole)
-		f->given_up = true;     /* the users' own is left */
+	unwanted_locked(f);
 	pthread_mutex_unlock(&c->lock);
 	if (dead)
 		pt_vcache_file_free(f);

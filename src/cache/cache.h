@@ -1,8 +1,8 @@
 /* cache/cache.h - materialised views: whole files in memory, filled once from their source, shared by all who read them.
  *
  * A file is filled piece by piece by a few threads, and by readers that come first; whoever opens it may wait for all of it. When whole, its descriptor can be handed to the kernel; its size
- * is exactly that of the view. Files nobody holds are evicted, the least recently used first, by closing them: their bytes are never changed, cut
- * or used again, for a map may outlive all that this process knows of it. A file that the kernel is to read where it lies is not read into memory but looked through, in the
+ * is exactly that of the view. Files nobody holds are evicted by closing them, the least recently used first, or as soon as there is a later revision: their bytes are never changed, cut
+ * or used again, for a map may outlive all that this process knows of it, and pages that were spliced into a pipe or a socket (sendfile) all that the kernel tells of it. A file that the kernel is to read where it lies is not read into memory but looked through, in the
  * same way; it is in the table as long as somebody holds it. Thread-safe. */
 #ifndef PT_CACHE_CACHE_H
 #define PT_CACHE_CACHE_H
@@ -31,12 +31,14 @@ struct pt_vcache_source {
 	uint64_t (*cut)(void *ctx, uint64_t off, uint64_t max);         /* where a read from off on, of at most max bytes, had best end; NULL: anywhere */
 	void (*release)(void *ctx);     /* once, when nothing will be read any more, in any thread; no lock of the cache is held */
 	void *ctx;
+	uint64_t subject;               /* what its bytes are the present state of: a later file of the same subject takes its place; 0: of nothing */
 };
 
 struct pt_vcache_stats {
 	uint64_t limit, used;           /* bytes; used: of live files, rounded to huge pages */
 	uint64_t files, filling;
 	uint64_t hits, misses, fills, fills_failed, given_up, evictions, refused;       /* counts since the start. refused: no room */
+	uint64_t superseded;            /* dropped since there was a later one of the same subject */
 	uint64_t filled_bytes;
 	uint64_t checks, checks_failed, checked_bytes;  /* of files that are not in memory, which all other members leave out */
 };

@@ -42,6 +42,7 @@ struct pt_vcache_file {
 	int64_t begun_ns;               /* when its filling began */
 	bool listed;                    /* in the table */
 	bool kept;                      /* its filling goes on when nobody else holds it */
+	bool superseded;                /* a later file of its subject has been begun: nobody will open this one any more */
 	bool failed;
 	bool given_up;                  /* nobody wanted the rest: fillers leave, unless somebody comes before the last one has left */
 	atomic_bool whole;
@@ -70,6 +71,8 @@ void pt_vcache_list_locked(struct pt_vcache *c, struct pt_vcache_file *f);
 void pt_vcache_unlist_locked(struct pt_vcache *c, struct pt_vcache_file *f);
 /* Makes room for `room` more bytes; what is evicted is chained through hash_next, to be freed after unlocking. */
 bool pt_vcache_room_locked(struct pt_vcache *c, uint64_t room, enum pt_vcache_want want, struct pt_vcache_file **evicted);
+/* A file of this subject is about to be begun: others of it are dropped, now or when nobody holds them any more; chained as above. 0: of none. */
+void pt_vcache_supersede_locked(struct pt_vcache *c, uint64_t subject, struct pt_vcache_file **evicted);
 /* Maps of other processes keep the memory until they are gone. */
 void pt_vcache_file_free(struct pt_vcache_file *f);
 

@@ -324,6 +324,8 @@ int pt_vcache_fill(struct pt_vcache *c, const struct pt_vcache_key *key, uint64_
 		pthread_mutex_lock(&c->lock);
 		f = pt_vcache_find_locked(c, key);
 	}
+	if (!f)
+		pt_vcache_supersede_locked(c, source->subject, &evicted);
 	if (f) {
 		rc = join_locked(c, f, want, &started);
 	} else if (room && !pt_vcache_room_locked(c, room, want, &evicted)) {

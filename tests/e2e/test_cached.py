@@ -43,6 +43,13 @@ def warm(path):
             time.sleep(0.01)
 
 
+def eventually(true):
+    deadline = time.monotonic() + 20
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
 @pytest.fixture(params=["auto", "cache", "stream"])
 def way(request, mounts):
     return mounts(options=f"serve={request.param},cache_min=4096")
@@ -236,6 +243,27 @@ def test_an_evicted_view_whose_name_the_kernel_knows_comes_back_into_memory(moun
                 assert (np.load(path) == a).all()
             warm(path)
     assert metrics(mnt)["ptio_cache_fills_total"] >= 8
+
+
+def test_a_revision_that_was_replaced_leaves_its_memory_to_the_next(mounts):
+    mnt = mounts(options="cache_size=44M")
+    if not passes(mnt):
+        return
+    mapped = None
+    for step in range(6):
+        a = array(40 + step)
+        path = save(mnt, "w", a)
+        warm(path)
+        assert (np.load(path) == a).all()
+        if step == 1:
+            mapped = mmap_of(path)
+    assert bytes(mapped[128:]) == array(41).tobytes()
+    # closes are told afterwards; the map holds its file open
+    eventually(lambda: metrics(mnt)["ptio_cache_superseded_total"] == 4 and metrics(mnt)["ptio_cache_files"] == 2)
+    mapped.close()
+    eventually(lambda: metrics(mnt)["ptio_cache_superseded_total"] == 5 and metrics(mnt)["ptio_cache_files"] == 1)
+    m = metrics(mnt)
+    assert m["ptio_cache_fills_total"] == 6 and m["ptio_cache_evictions_total"] == 0 and m["ptio_cache_refused_total"] == 0
 
 
 def test_damage_is_reported_whichever_way(way, scratch):

@@ -17,6 +17,7 @@
 #include "lib/suite.h"
 
 static bool cuts;               /* for start_fill */
+static uint64_t subject;
 
 static int64_t piece_read(void *ctx, void *buf, uint64_t len, uint64_t off)
 {
@@ -54,7 +55,7 @@ static enum pt_vcache_want want = PT_VCACHE_KEEP;
 static int fill(uint64_t id, uint64_t size, uint64_t align, struct source *s, struct pt_vcache_file **ret)
 {
 	struct pt_vcache_key key = { { id } };
-	struct pt_vcache_source source = { .read = cuts ? piece_read : source_read, .cut = cuts ? cut : NULL, .release = source_release, .ctx = s };
+	struct pt_vcache_source source = { .read = cuts ? piece_read : source_read, .cut = cuts ? cut : NULL, .release = source_release, .ctx = s, .subject = subject };
 
 	return pt_vcache_fill(cache, &key, size, align, want, &source, ret);
 }
@@ -387,6 +388,63 @@ START_TEST(a_first_open_makes_room_only_of_what_was_read_once_or_long_ago)
 }
 END_TEST
 
+START_TEST(a_later_file_of_a_subject_takes_the_place_of_the_earlier_one)
+{
+	struct source s[4] = { { 0 }, { .seed = 1 }, { .seed = 2 }, { .seed = 3 } };
+	struct pt_vcache_file *f, *held;
+	const void *data;
+
+	begin(16 * MIB);
+	subject = 7;
+	ck_assert_int_eq(fill_whole(0, &s[0]), 0);
+	ck_assert(use(0, 3));
+	want = PT_VCACHE_TRY;           /* which drives nothing out that is used */
+	ck_assert_int_eq(fill_whole(1, &s[1]), 0);
+	ck_assert(!use(0, 1) && use(1, 3));
+	ck_assert_uint_eq(stats().superseded, 1);
+	ck_assert_uint_eq(stats().used, 8 * MIB);
+	held = pt_vcache_find(cache, &(struct pt_vcache_key){ { 1 } }, true);
+	ck_assert_int_eq(fill(2, 8 * MIB, 0, &s[2], &f), 0);
+	wait_whole(f);
+	ck_assert_int_eq(pt_vcache_file_get(cache, held, 0, 8 * MIB, &data), 0);
+	check_bytes(data, 1, 0, 8 * MIB);
+	pt_vcache_put(cache, held);
+	ck_assert(!use(1, 1) && use(2, 1));
+	ck_assert_uint_eq(stats().superseded, 2);
+	subject = 8;
+	ck_assert_int_eq(fill_whole(3, &s[3]), 0);
+	ck_assert(use(2, 1) && use(3, 1));
+	ck_assert_uint_eq(stats().superseded, 2);
+	ck_assert_uint_eq(stats().evictions, 0);
+	pt_vcache_put(cache, f);
+	subject = 0;
+	want = PT_VCACHE_KEEP;
+	end();
+}
+END_TEST
+
+START_TEST(the_filling_of_an_earlier_file_of_a_subject_is_given_up)
+{
+	struct source s[2] = { { .held = true }, { 0 } };
+	struct pt_vcache_file *f;
+
+	begin(32 * MIB);
+	subject = 7;
+	ck_assert_int_eq(fill(0, 16 * MIB, 0, &s[0], &f), 0);
+	pt_vcache_put(cache, f);        /* to the end, if nothing comes */
+	ck_assert_int_eq(fill(1, 16 * MIB, 0, &s[1], &f), 0);
+	atomic_store(&s[0].held, false);
+	wait_released(&s[0]);
+	wait_whole(f);
+	pt_vcache_put(cache, f);
+	ck_assert_uint_eq(stats().given_up, 1);
+	ck_assert_uint_eq(stats().fills, 1);
+	ck_assert_int_lt(atomic_load(&s[0].reads), 4);
+	subject = 0;
+	end();
+}
+END_TEST
+
 START_TEST(what_takes_too_long_by_the_rate_seen_is_not_waited_for)
 {
 	struct source s = { .seed = 4, .held = true };
@@ -540,6 +598,8 @@ int main(void)
 	tcase_add_loop_test(tc, a_filling_that_nobody_holds_is_given_up_unless_it_is_to_be_kept, 0, 2);
 	tcase_add_test(tc, a_filling_given_up_goes_on_for_who_comes_before_it_has_ended);
 	tcase_add_test(tc, a_first_open_makes_room_only_of_what_was_read_once_or_long_ago);
+	tcase_add_test(tc, a_later_file_of_a_subject_takes_the_place_of_the_earlier_one);
+	tcase_add_test(tc, the_filling_of_an_earlier_file_of_a_subject_is_given_up);
 	tcase_add_test(tc, what_takes_too_long_by_the_rate_seen_is_not_waited_for);
 	tcase_add_test(tc, no_rate_at_all_is_tried_again_in_the_end);
 	tcase_add_test(tc, a_piece_that_comes_after_the_failure_takes_no_room_from_others);
