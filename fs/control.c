@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "tree/rank_view.h"
 #include "base/io.h"
+#include "store/snapshots.h"
 #include "transport.h"
 
 #include "ptio/version.h"
@@ -82,6 +83,7 @@ static int metrics(struct pt_fs *fs, struct pt_buf *out)
 	const struct pt_fs_counters *c = &fs->counters;
 	struct pt_repo_counters r;
 	struct pt_meta_counters index;
+	struct pt_snapshots_counters snapshots;
 	int i;
 
 	pt_repo_counters(fs->repo, &r);
@@ -103,6 +105,9 @@ static int metrics(struct pt_fs *fs, struct pt_buf *out)
 	pt_meta_counters(&fs->store->meta, &index);
 	metric(out, "index_queries_total", "counter", "Questions that the index was asked.", index.queries);
 	metric(out, "index_hits_total", "counter", "Those that were answered from memory, since nothing had been committed.", index.hits);
+	pt_snapshots_count(fs->snapshots, &snapshots);
+	metric(out, "index_snapshots_total", "counter", "Copies of the index that were made.", snapshots.made);
+	metric(out, "index_snapshots_given_up_total", "counter", "Those that were not made for want of room, or failed.", snapshots.given_up);
 	metric(out, "store_reads_total", "counter", "Reads of object ranges.", r.reads);
 	metric(out, "store_read_bytes_asked_total", "counter", "Payload bytes asked for.", r.read_bytes_asked);
 	metric(out, "store_read_bytes_moved_total", "counter", "Payload bytes read from the store.", r.read_bytes_moved);

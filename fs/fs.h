@@ -154,6 +154,7 @@ struct pt_fs {
 	struct pt_fs_intents *intents;
 	struct pt_fs_errors *errors;
 	struct pt_fs_gc *gc;
+	struct pt_snapshots *snapshots; /* or NULL */
 	pthread_mutex_t room_lock;      /* the next three */
 	uint64_t rooms;                 /* passes of the collector that made room for somebody; also read atomically */
 	int64_t room_vain_ns;           /* when one made none; 0: the last did */

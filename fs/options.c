@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/size.h"
 #include "cache/cache.h"
+#include "store/snapshots.h"
 
 #include "ptio/version.h"
 
@@ -36,6 +37,7 @@ const struct pt_fs_option pt_fs_option_table[] = {
 	{ "create", "PTIO_CREATE", "on", "make a dir: store that is not there" },
 	{ "force", "PTIO_FORCE", "off", "allow a dir: store on NFS, 9p or FUSE" },
 	{ "gc=", "PTIO_GC", "on", "collect superseded objects while mounted: on or off" },
+	{ "snapshots=", "PTIO_SNAPSHOTS", "900", "seconds between copies of a dir: store's index, made when something was committed, for ptio fsck; 0 for none" },
 	{ "secret_file=", "PTIO_SECRET_FILE", "", "file with the secret that a ptio:// store's daemon shares" },
 	{ "tls", "PTIO_TLS", "off", "speak TLS with a ptio:// store's daemon" },
 	{ "rdma_device=", "PTIO_RDMA_DEVICE", "", "RDMA device to reach a ptio:// store's daemon by" },
@@ -66,7 +68,7 @@ static const struct fuse_opt specs[] = {
 	FUSE_OPT_KEY("secret_file=", KEY_VALUE), FUSE_OPT_KEY("timeout=", KEY_VALUE),
 	FUSE_OPT_KEY("bare=", KEY_VALUE), FUSE_OPT_KEY("list=", KEY_VALUE), FUSE_OPT_KEY("verify=", KEY_VALUE),
 	FUSE_OPT_KEY("split=", KEY_VALUE), FUSE_OPT_KEY("uid=", KEY_VALUE), FUSE_OPT_KEY("gid=", KEY_VALUE),
-	FUSE_OPT_KEY("umask=", KEY_VALUE), FUSE_OPT_KEY("serve=", KEY_VALUE), FUSE_OPT_KEY("cache_size=", KEY_VALUE), FUSE_OPT_KEY("cache_min=", KEY_VALUE), FUSE_OPT_KEY("open_wait=", KEY_VALUE), FUSE_OPT_KEY("entry_timeout=", KEY_VALUE), FUSE_OPT_KEY("gc=", KEY_VALUE),
+	FUSE_OPT_KEY("umask=", KEY_VALUE), FUSE_OPT_KEY("serve=", KEY_VALUE), FUSE_OPT_KEY("cache_size=", KEY_VALUE), FUSE_OPT_KEY("cache_min=", KEY_VALUE), FUSE_OPT_KEY("open_wait=", KEY_VALUE), FUSE_OPT_KEY("entry_timeout=", KEY_VALUE), FUSE_OPT_KEY("gc=", KEY_VALUE), FUSE_OPT_KEY("snapshots=", KEY_VALUE),
 	/* what mount(8) and fstab add for its own use */
 	FUSE_OPT_KEY("defaults", KEY_IGNORE), FUSE_OPT_KEY("auto", KEY_IGNORE), FUSE_OPT_KEY("noauto", KEY_IGNORE),
 	FUSE_OPT_KEY("user", KEY_IGNORE), FUSE_OPT_KEY("nouser", KEY_IGNORE), FUSE_OPT_KEY("users", KEY_IGNORE),
@@ -250,6 +252,8 @@ static int option_set(struct pt_fs_options *o, const char *name, const char *val
 		return keep_text(&o->rdma_port, value);
 	if (strcmp(name, "rdma_gid=") == 0)
 		return keep_text(&o->rdma_gid, value);
+	if (strcmp(name, "snapshots=") == 0)
+		return number(name, value, 10, 604800, &o->snapshots_s) < 0 ? pt_fail(EINVAL, "snapshots=%s: give seconds, up to 604800; 0 for none", value) : 0;
 	if (strcmp(name, "entry_timeout=") == 0)
 		return seconds_set(name, value, &o->entry_timeout);
 	if (strcmp(name, "timeout=") == 0) {
@@ -384,7 +388,7 @@ static int from_environment(struct pt_fs_options *o)
 
 int pt_fs_options_parse(struct fuse_args *args, struct pt_fs_options *ret_options)
 {
-	struct pt_fs_options o = { .bare = PT_FORMAT_PT, .verify = PT_VERIFY_TOUCH, .create = true, .gc = true, .cache_size = memory_bytes() / 4, .cache_min = PT_VCACHE_FILE_MIN,
+	struct pt_fs_options o = { .bare = PT_FORMAT_PT, .verify = PT_VERIFY_TOUCH, .create = true, .gc = true, .snapshots_s = PT_SNAPSHOTS_EVERY_S, .cache_size = memory_bytes() / 4, .cache_min = PT_VCACHE_FILE_MIN,
 				   .open_wait_ns = 200 * INT64_C(1000000), .entry_timeout = -1 };
 	struct parse p = { &o, 0 };
 	int rc;

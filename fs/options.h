@@ -39,6 +39,7 @@ struct pt_fs_options {
 	char *rdma_device, *rdma_port, *rdma_gid;       /* NULL: not named */
 	bool tls;
 	uint32_t timeout_s;             /* 0: the default */
+	uint32_t snapshots_s;           /* between copies of the index; 0: none */
 	bool foreground, debug;
 };
 

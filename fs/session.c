@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/io.h"
 #include "base/log.h"
+#include "store/snapshots.h"
 
 #define MAX_WRITE (1u << 20)
 #define READ_AHEAD_KB "1024"
@@ -230,6 +231,11 @@ signals:
 	return rc;
 }
 
+static void snapshot_failed(const char *sentence)
+{
+	pt_log(PT_LOG_WARN, "snapshot of the index: %s", sentence);
+}
+
 int pt_fs_run(const struct pt_fs_options *options, struct fuse_args *args, void (*ready)(void *ctx), void *ctx)
 {
 	struct pt_fs *fs = pt_calloc(1, sizeof(*fs));
@@ -260,11 +266,14 @@ int pt_fs_run(const struct pt_fs_options *options, struct fuse_args *args, void 
 	if (rc == 0)
 		rc = pt_fs_gc_start(fs);
 	if (rc == 0)
+		rc = pt_snapshots_start(fs->store, options->snapshots_s * INT64_C(1000000000), snapshot_failed, &fs->snapshots);
+	if (rc == 0)
 		rc = serve(fs, ready, ctx);
 	pt_fs_told_stop(fs);
 	if (fs->session)
 		fuse_session_destroy(fs->session);
 	pt_fs_gc_stop(fs);
+	pt_snapshots_stop(fs->snapshots);
 	pt_fs_handles_close(fs);
 	pt_fs_cached_stop(fs);
 	pt_fs_intents_done(fs);

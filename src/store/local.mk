@@ -18,6 +18,8 @@ libptio_core_la_SOURCES += \
 	src/store/file_list.c \
 	src/store/file_read.c \
 	src/store/file_write.c \
+	src/store/held.c \
+	src/store/held.h \
 	src/store/meta.c \
 	src/store/meta.h \
 	src/store/meta_ahead.c \
@@ -47,6 +49,8 @@ libptio_core_la_SOURCES += \
 	src/store/remote_write.c \
 	src/store/reserve.c \
 	src/store/reserve.h \
+	src/store/snapshots.c \
+	src/store/snapshots.h \
 	src/store/sqlite_check.c \
 	src/store/sqlite_conn.c \
 	src/store/sqlite_conn.h \

@@ -1,6 +1,7 @@
 /* store/store.c - stores by URI (store.h).
  *
- * A dir: store is DIR/index.db (the SQLite index, with its -wal and -shm while in use) beside what the file data engine keeps. */
+ * A dir: store is DIR/index.db (the SQLite index, with its -wal and -shm while in use) beside what the file data engine keeps, DIR/snapshots with copies of the index, and
+ * DIR/index.damaged-* that ptio fsck has put aside. */
 #include "store/store.h"
 
 #include <ctype.h>
@@ -19,9 +20,12 @@
 #include "base/io.h"
 #include "base/size.h"
 #include "store/fault.h"
+#include "store/held.h"
 #include "store/remote.h"
+#include "store/snapshots.h"
 
 #define INDEX_NAME "index.db"
+#define ASIDE_PREFIX "index.damaged-"
 
 int pt_size_parse(const char *text, uint64_t *ret_bytes)
 {
@@ -101,7 +105,7 @@ static int sync_parent(const char *dir)
 static bool is_ours(const char *name)
 {
 	return strncmp(name, INDEX_NAME, strlen(INDEX_NAME)) == 0 || strcmp(name, "objects") == 0 || strcmp(name, "staging") == 0 ||
-	       strcmp(name, "pins") == 0 || strcmp(name, "lost+found") == 0;
+	       strcmp(name, "pins") == 0 || strcmp(name, PT_SNAPSHOTS_DIR) == 0 || strncmp(name, ASIDE_PREFIX, strlen(ASIDE_PREFIX)) == 0 || strcmp(name, "lost+found") == 0;
 }
 
 /* Calls for each name in a directory but "." and "..": 1 when fn says so for one. */
@@ -239,6 +243,8 @@ static int open_dir(struct pt_store *s, const char *path, const struct pt_store_
 		return pt_fail_nomem();
 	rc = prepare_dir(s->dir, index, o);
 	if (rc == 0)
+		rc = pt_held_take(s->dir, false, &s->held);
+	if (rc == 0)
 		rc = pt_meta_sqlite_open(index, &s->meta);
 	if (rc == 0)
 		rc = pt_data_file_open(s->dir, &s->data);
@@ -298,6 +304,7 @@ int pt_store_open(const char *uri, const struct pt_store_options *options, struc
 
 	if (!s)
 		return pt_fail_nomem();
+	s->held = -1;
 	s->uri = pt_strdup(uri);
 	if (!s->uri)
 		rc = pt_fail_nomem();
@@ -339,6 +346,7 @@ void pt_store_close(struct pt_store *s)
 		return;
 	pt_data_close(&s->data);
 	pt_meta_close(&s->meta);
+	pt_held_give(s->held);
 	free(s->uri);
 	free(s->dir);
 	free(s);

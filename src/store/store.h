@@ -13,6 +13,7 @@ struct pt_store {
 	struct pt_data data;
 	char *uri;                      /* as given */
 	char *dir;                      /* dir: stores; else NULL */
+	int held;                       /* of these: see held.h; -1: none */
 	bool durable;
 	bool read_only;
 };

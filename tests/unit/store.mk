@@ -9,6 +9,7 @@ store_tests = \
 	tests/unit/test_store_meta \
 	tests/unit/test_store_objects \
 	tests/unit/test_store_reserve \
+	tests/unit/test_store_snapshots \
 	tests/unit/test_store_uri
 check_PROGRAMS += $(store_tests)
 TESTS += $(store_tests)
@@ -49,6 +50,10 @@ tests_unit_test_store_objects_LDADD = $(UNIT_LIBS)
 tests_unit_test_store_reserve_SOURCES = tests/unit/test_store_reserve.c $(store_support)
 tests_unit_test_store_reserve_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_store_reserve_LDADD = $(UNIT_LIBS)
+
+tests_unit_test_store_snapshots_SOURCES = tests/unit/test_store_snapshots.c $(store_support)
+tests_unit_test_store_snapshots_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_store_snapshots_LDADD = $(UNIT_LIBS)
 
 tests_unit_test_store_uri_SOURCES = tests/unit/test_store_uri.c $(store_support)
 tests_unit_test_store_uri_CPPFLAGS = $(UNIT_CPPFLAGS)

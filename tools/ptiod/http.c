@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "store/snapshots.h"
 #include "tools/ptiod/server.h"
 
 #define REQUEST_MAX 4096u
@@ -17,6 +18,7 @@ static void metric(struct pt_buf *b, const char *name, const char *type, const c
 void http_metrics(struct server *s, struct pt_buf *b)
 {
 	uint64_t pins = 0, uploads = 0, queued = 0, watches = 0;
+	struct pt_snapshots_counters snapshots;
 	struct session *ses;
 	struct conn *c;
 
@@ -47,6 +49,9 @@ void http_metrics(struct server *s, struct pt_buf *b)
 	metric(b, "pins_expired_total", "counter", "Pins whose lease ran out.", counted(&s->counters.pins_expired));
 	metric(b, "collections_total", "counter", "Passes that collected garbage.", counted(&s->counters.collections));
 	metric(b, "collected_objects_total", "counter", "Objects that they removed.", counted(&s->counters.collected_objects));
+	pt_snapshots_count(s->snapshots, &snapshots);
+	metric(b, "index_snapshots_total", "counter", "Copies of the index that were made.", snapshots.made);
+	metric(b, "index_snapshots_given_up_total", "counter", "Those that were not made for want of room, or failed.", snapshots.given_up);
 	metric(b, "collected_bytes_total", "counter", "Bytes of superseded ones.", counted(&s->counters.collected_bytes));
 	if (s->span) {
 		uint64_t bytes, free_bytes, objects, loads;

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "manifest/repo.h"
 #include "ptio/version.h"
+#include "store/snapshots.h"
 #include "tools/ptiod/server.h"
 
 /* Every client is a descriptor or more. */
@@ -73,6 +74,11 @@ static void server_init(struct server *s, struct options *o)
 	pthread_cond_init(&s->watch_cond, NULL);
 }
 
+static void snapshot_failed(const char *sentence)
+{
+	pt_log(PT_LOG_WARN, "snapshot of the index: %s", sentence);
+}
+
 static int server_open(struct server *s)
 {
 	struct options *o = s->options;
@@ -104,12 +110,15 @@ static int server_open(struct server *s)
 		rc = watch_start(s);
 	if (rc == 0)
 		rc = collect_start(s);
+	if (rc == 0)
+		rc = pt_snapshots_start(s->store, o->snapshots_ns, snapshot_failed, &s->snapshots);
 	return rc;
 }
 
 static void server_done(struct server *s)
 {
 	collect_stop(s);
+	pt_snapshots_stop(s->snapshots);
 	watch_stop(s);
 	workers_stop(s);
 	sessions_done(s);

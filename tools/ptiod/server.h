@@ -44,7 +44,7 @@ struct options {
 	size_t listen_count;
 	const char *http;
 	bool insecure, tls, read_only, no_create, help, version;
-	int64_t lease_ttl_ns, lease_margin_ns, drain_ns, gc_ns;
+	int64_t lease_ttl_ns, lease_margin_ns, drain_ns, gc_ns, snapshots_ns;
 	uint32_t workers, clients_max;
 	const char *rdma;               /* "auto", "yes", "no" */
 	const char *rdma_device, *rdma_port, *rdma_gid; /* NULL: not named */
@@ -368,6 +368,7 @@ struct server {
 	bool watch_stopping, watch_started;
 	pthread_t watch_thread;
 
+	struct pt_snapshots *snapshots; /* or NULL */
 	struct pt_repo *repo;           /* the collector's; owns the store once it is there */
 	pthread_mutex_t collect_lock;   /* collect_stopping */
 	pthread_cond_t collect_cond;

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "store/snapshots.h"
 #include "tools/ptiod/server.h"
 
 enum kind { FLAG, TEXT, LIST, SECONDS, NUMBER };
@@ -43,6 +44,7 @@ static const struct setting settings[] = {
 	{ "lease", SECONDS, AT(lease_ttl_ns), "SECONDS", "how long a client that is cut off keeps what it reads (default 30)", 1, 86400 },
 	{ "drain", SECONDS, AT(drain_ns), "SECONDS", "how long SIGTERM waits for requests and uploads (default 10)", 0, 86400 },
 	{ "gc", SECONDS, AT(gc_ns), "SECONDS", "how often garbage is collected, 0: never (default 60)", 0, 86400 },
+	{ "snapshots", SECONDS, AT(snapshots_ns), "SECONDS", "how often the index of a dir: store is copied for ptio fsck, 0: never (default 900)", 0, 604800 },
 	{ "config", TEXT, AT(config), "FILE", "read options from FILE: a line each, name = value", 0, 0 },
 	{ "help", FLAG, AT(help), NULL, "say this", 0, 0 },
 	{ "version", FLAG, AT(version), NULL, "say the version", 0, 0 },
@@ -246,7 +248,7 @@ int settings_read(int argc, char **argv, struct options *o)
 {
 	int rc;
 
-	*o = (struct options){ .lease_ttl_ns = 30 * NS_PER_S, .drain_ns = 10 * NS_PER_S, .gc_ns = 60 * NS_PER_S, .workers = 8, .clients_max = 1024, .rdma = "auto", .arena = "256M", .reserve = "1G" };
+	*o = (struct options){ .lease_ttl_ns = 30 * NS_PER_S, .drain_ns = 10 * NS_PER_S, .gc_ns = 60 * NS_PER_S, .snapshots_ns = PT_SNAPSHOTS_EVERY_S * NS_PER_S, .workers = 8, .clients_max = 1024, .rdma = "auto", .arena = "256M", .reserve = "1G" };
 	rc = read_all(argc, argv, o);
 	if (rc == 0 && !o->help && !o->version)
 		rc = check(o);
