@@ -3,6 +3,7 @@ libptio_core_la_SOURCES += \
 	src/base/buf.c src/base/buf.h \
 	src/base/crc.c \
 	src/base/error.c src/base/error.h \
+	src/base/file_state.c src/base/file_state.h \
 	src/base/hash.c src/base/hash.h \
 	src/base/hash_zeros.c src/base/hash_zeros.h \
 	src/base/id.c src/base/id.h \

@@ -5,8 +5,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <time.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
@@ -14,8 +12,6 @@
 
 #define SETS 512
 #define WAYS 8
-#define STEP_NS 1000000                 /* how often the clock is looked at */
-#define STEPS_MAX 50
 
 struct mark {
 	uint64_t used;                  /* serial; 0: free */
@@ -46,32 +42,6 @@ void pt_marks_free(struct pt_marks *m)
 		return;
 	pthread_mutex_destroy(&m->lock);
 	free(m);
-}
-
-static int64_t ns_of(const struct timespec *t)
-{
-	return (int64_t)t->tv_sec * 1000000000 + t->tv_nsec;
-}
-
-int pt_file_state_get(int fd, struct pt_file_state *ret_state)
-{
-	struct timespec now, step = { 0, STEP_NS };
-	struct stat st;
-	int i;
-
-	for (i = 0; i < STEPS_MAX; i++) {
-		/* The clock first: a change after it is stamped with it, or later. */
-		clock_gettime(CLOCK_REALTIME_COARSE, &now);
-		if (fstat(fd, &st) < 0)
-			return -errno;
-		if (ns_of(&st.st_ctim) < ns_of(&now)) {
-			*ret_state = (struct pt_file_state){ .dev = st.st_dev, .ino = st.st_ino, .size = (uint64_t)st.st_size,
-							     .mtime_ns = ns_of(&st.st_mtim), .ctime_ns = ns_of(&st.st_ctim) };
-			return 0;
-		}
-		nanosleep(&step, NULL);
-	}
-	return -EAGAIN;
 }
 
 /* The key's place, or NULL. */
@@ -110,11 +80,6 @@ bool pt_marks_has(struct pt_marks *m, const struct pt_vcache_key *key)
 	found = find_locked(m, key, NULL) != NULL;
 	pthread_mutex_unlock(&m->lock);
 	return found;
-}
-
-bool pt_file_state_same(const struct pt_file_state *a, const struct pt_file_state *b)
-{
-	return a->dev == b->dev && a->ino == b->ino && a->size == b->size && a->mtime_ns == b->mtime_ns && a->ctime_ns == b->ctime_ns;
 }
 
 bool pt_marks_match(struct pt_marks *m, const struct pt_vcache_key *key, const struct pt_file_state *state)
