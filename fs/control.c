@@ -84,6 +84,7 @@ static int metrics(struct pt_fs *fs, struct pt_buf *out)
 	struct pt_repo_counters r;
 	struct pt_meta_counters index;
 	struct pt_snapshots_counters snapshots;
+	uint64_t told, failed;
 	int i;
 
 	pt_repo_counters(fs->repo, &r);
@@ -114,6 +115,10 @@ static int metrics(struct pt_fs *fs, struct pt_buf *out)
 	metric(out, "store_ranges_total", "counter", "Ranges read.", r.ranges);
 	metric(out, "store_chunks_verified_total", "counter", "Chunks whose hash was checked.", r.chunks_verified);
 	metric(out, "store_verify_failures_total", "counter", "Chunks whose hash did not match.", r.verify_failures);
+	metric(out, "store_objects_proved_total", "counter", "Objects that were taken for verified, since that was done before on this machine.", r.objects_proved);
+	pt_data_proof_counts(&fs->store->data, &told, &failed);
+	metric(out, "store_proofs_told_total", "counter", "Objects that other processes of this machine were told have been verified.", told);
+	metric(out, "store_proofs_failed_total", "counter", "Those that they could not be told of.", failed);
 	metric(out, "store_commits_total", "counter", "Revisions committed.", r.commits);
 	metric(out, "store_parts_total", "counter", "Parts stored.", r.parts);
 	metric(out, "store_bytes_stored_total", "counter", "Payload bytes stored.", r.bytes_stored);

@@ -574,6 +574,7 @@ void pt_fs_sealed_unpin(struct pt_fs *fs, struct pt_fs_inode *inode);
 /* Pinned. */
 bool pt_fs_sealed_stored(const struct pt_fs_inode *inode, struct pt_blob_ref *ret_blob);        /* as pt_container_stored */
 int pt_fs_sealed_check(struct pt_fs_inode *inode, uint64_t len, uint64_t off);          /* as pt_container_check */
+bool pt_fs_sealed_whole(struct pt_fs_inode *inode, const struct pt_file_state *state);  /* as pt_container_whole */
 int64_t pt_fs_sealed_read(struct pt_fs_inode *inode, void *buf, uint64_t len, uint64_t off);
 uint64_t pt_fs_sealed_cut(struct pt_fs_inode *inode, uint64_t off, uint64_t max);       /* as pt_container_cut */
 void pt_fs_sealed_stat(struct pt_fs_inode *inode, struct stat *st);

@@ -182,6 +182,11 @@ int pt_fs_sealed_check(struct pt_fs_inode *i, uint64_t len, uint64_t off)
 	return pt_container_check(i->sealed->container, off, len);
 }
 
+bool pt_fs_sealed_whole(struct pt_fs_inode *i, const struct pt_file_state *state)
+{
+	return pt_container_whole(i->sealed->container, pt_file_state_stamp(state));
+}
+
 uint64_t pt_fs_sealed_cut(struct pt_fs_inode *i, uint64_t off, uint64_t max)
 {
 	return pt_container_cut(i->sealed->container, off, max);

@@ -197,7 +197,7 @@ bool pt_fs_stored_open(fuse_req_t req, struct pt_fs *fs, struct pt_fs_inode *i, 
 		pt_fs_stored_put(fs, &lent);
 		return false;
 	}
-	if (fs->options->verify == PT_VERIFY_OFF)
+	if (fs->options->verify == PT_VERIFY_OFF || pt_fs_sealed_whole(i, &lent.state))
 		pt_marks_put(fs->marks, key, &lent.state);
 	if (pt_marks_match(fs->marks, key, &lent.state)) {
 		pt_fs_stored_put(fs, &lent);

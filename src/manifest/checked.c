@@ -1,7 +1,7 @@
 /* manifest/checked.c - the table of pinned objects. Two bits a chunk, set atomically; checksums are loaded outside the lock by whoever needs them first.
  *
  * Ranks of one node read the same objects one after the other, each its own rows of every chunk, so what one has verified need not be read whole by the next: objects that nobody
- * holds stay in the table for a while, with the stamp that their blob had before the first read. Invariant: an object is in the list of kept ones exactly when it has no holders. */
+ * holds stay in the table for a while, with the stamp that their blob had before the first read. What is whole by then is told to the engine, which tells other processes. Invariant: an object is in the list of kept ones exactly when it has no holders. */
 #include "manifest/checked.h"
 
 #include <errno.h>
@@ -20,6 +20,7 @@ struct pt_checked_object {
 	uint64_t holders;               /* under the table's lock */
 	uint64_t stamp;                 /* of the blob when its bits began to count; 0: not known. Under the table's lock */
 	bool began;                     /* by those who hold it now; atomically, after stamp and bits */
+	uint64_t epoch;                 /* how often the bits were cleared; atomically, under the table's lock */
 	struct pt_id id;
 	uint64_t bytes, chunk_count;
 	uint8_t *hashes;                /* 8 bytes a chunk, NULL until loaded; set once, atomically */
@@ -203,29 +204,79 @@ void pt_checked_put(struct pt_checked *checked, struct pt_checked_object *object
 	pt_checked_drop(checked, &id);
 }
 
-static void look_at_stamp(struct pt_repo *repo, struct pt_checked_object *object, const struct pt_blob_ref *blob, bool anew)
+/* Of a word of bits: those that are chunks. */
+static uint64_t word_mask(const struct pt_checked_object *o, uint64_t word)
 {
-	uint64_t stamp = object->bytes < PT_CHECKED_KEPT_MIN ? 0 : pt_data_stamp(&repo->store->data, blob), i;
+	uint64_t left = o->chunk_count - word * 64;
+
+	return left < 64 ? ((uint64_t)1 << left) - 1 : UINT64_MAX;
+}
+
+static bool all_set(const struct pt_checked_object *o)
+{
+	uint64_t i;
+
+	for (i = 0; i < o->words; i++)
+		if (__atomic_load_n(&o->bits[i], __ATOMIC_SEQ_CST) != word_mask(o, i))
+			return false;
+	return o->words != 0;
+}
+
+static void clear_locked(struct pt_checked_object *o)
+{
+	uint64_t i;
+
+	/* First, so that nobody who read before it sets a bit that stays. */
+	__atomic_add_fetch(&o->epoch, 1, __ATOMIC_SEQ_CST);
+	for (i = 0; i < o->words; i++)
+		__atomic_store_n(&o->bits[i], 0, __ATOMIC_SEQ_CST);
+}
+
+/* Somebody has verified all of it, when it had the stamp that it has. */
+static void take_proof(struct pt_repo *repo, struct pt_checked_object *o, const struct pt_blob_ref *blob, uint64_t stamp)
+{
+	uint64_t i;
+
+	if (repo->options.verify != PT_VERIFY_TOUCH || !stamp || all_set(o) || !pt_data_proved(&repo->store->data, blob, stamp))
+		return;
+	pthread_mutex_lock(&repo->checked->lock);
+	for (i = 0; stamp == o->stamp && i < o->words; i++)
+		__atomic_fetch_or(&o->bits[i], word_mask(o, i) & ~__atomic_load_n(&o->bits[o->words + i], __ATOMIC_ACQUIRE), __ATOMIC_SEQ_CST);
+	pthread_mutex_unlock(&repo->checked->lock);
+	pt_count(&repo->counters.objects_proved, 1);
+}
+
+static uint64_t look_at_stamp(struct pt_repo *repo, struct pt_checked_object *object, const struct pt_blob_ref *blob, bool anew)
+{
+	uint64_t stamp = object->bytes < PT_CHECKED_KEPT_MIN ? 0 : pt_data_stamp(&repo->store->data, blob), begun;
+	bool look;
 
 	pthread_mutex_lock(&repo->checked->lock);
-	if (!object->began || anew) {
-		for (i = 0; stamp != object->stamp && i < object->words; i++)
-			__atomic_store_n(&object->bits[i], 0, __ATOMIC_RELEASE);
+	look = !object->began || anew;
+	if (look) {
+		if (stamp != object->stamp)
+			clear_locked(object);
 		object->stamp = stamp;
+	}
+	begun = object->epoch;
+	pthread_mutex_unlock(&repo->checked->lock);
+	if (look) {
+		take_proof(repo, object, blob, stamp);
 		__atomic_store_n(&object->began, true, __ATOMIC_RELEASE);
 	}
-	pthread_mutex_unlock(&repo->checked->lock);
+	return begun;
 }
 
-void pt_checked_begin(struct pt_repo *repo, struct pt_checked_object *object, const struct pt_blob_ref *blob)
+uint64_t pt_checked_begin(struct pt_repo *repo, struct pt_checked_object *object, const struct pt_blob_ref *blob)
 {
-	if (!__atomic_load_n(&object->began, __ATOMIC_ACQUIRE))
-		look_at_stamp(repo, object, blob, false);
+	if (__atomic_load_n(&object->began, __ATOMIC_ACQUIRE))
+		return __atomic_load_n(&object->epoch, __ATOMIC_SEQ_CST);
+	return look_at_stamp(repo, object, blob, false);
 }
 
-void pt_checked_renew(struct pt_repo *repo, struct pt_checked_object *object, const struct pt_blob_ref *blob)
+uint64_t pt_checked_renew(struct pt_repo *repo, struct pt_checked_object *object, const struct pt_blob_ref *blob)
 {
-	look_at_stamp(repo, object, blob, true);
+	return look_at_stamp(repo, object, blob, true);
 }
 
 static int hashes_load(struct pt_repo *repo, struct pt_checked_object *o, uint8_t **ret_hashes)
@@ -291,9 +342,39 @@ bool pt_checked_test(const struct pt_checked_object *object, uint64_t chunk)
 	return bit_test(object->bits, chunk);
 }
 
-void pt_checked_set(struct pt_checked_object *object, uint64_t chunk)
+bool pt_checked_whole(struct pt_checked *checked, struct pt_checked_object *object, uint64_t stamp)
 {
-	__atomic_fetch_or(&object->bits[chunk / 64], (uint64_t)1 << (chunk % 64), __ATOMIC_RELEASE);
+	bool whole;
+
+	pthread_mutex_lock(&checked->lock);
+	whole = stamp && object->stamp == stamp && all_set(object);
+	pthread_mutex_unlock(&checked->lock);
+	return whole;
+}
+
+/* Only if nobody has changed it since the stamp that the first chunk was read under: then no chunk was read before a change. */
+void pt_checked_tell(struct pt_repo *repo, struct pt_checked_object *object, const struct pt_blob_ref *blob, uint64_t begun)
+{
+	uint64_t stamp;
+
+	pthread_mutex_lock(&repo->checked->lock);
+	stamp = object->epoch == begun ? object->stamp : 0;
+	pthread_mutex_unlock(&repo->checked->lock);
+	if (stamp && all_set(object) && pt_data_stamp(&repo->store->data, blob) == stamp)
+		pt_data_prove(&repo->store->data, blob, stamp);
+}
+
+void pt_checked_set(struct pt_repo *repo, struct pt_checked_object *object, const struct pt_blob_ref *blob, uint64_t chunk, uint64_t begun)
+{
+	uint64_t *word = &object->bits[chunk / 64], bit = (uint64_t)1 << (chunk % 64), old;
+
+	if (__atomic_load_n(&object->epoch, __ATOMIC_SEQ_CST) != begun)
+		return;
+	old = __atomic_fetch_or(word, bit, __ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&object->epoch, __ATOMIC_SEQ_CST) != begun)
+		__atomic_fetch_and(word, ~bit, __ATOMIC_SEQ_CST);
+	else if (!(old & bit) && (old | bit) == word_mask(object, chunk / 64))
+		pt_checked_tell(repo, object, blob, begun);
 }
 
 bool pt_checked_is_bad(const struct pt_checked_object *object, uint64_t chunk)
@@ -301,12 +382,17 @@ bool pt_checked_is_bad(const struct pt_checked_object *object, uint64_t chunk)
 	return bit_test(object->bits + object->words, chunk);
 }
 
-void pt_checked_set_bad(struct pt_checked_object *object, uint64_t chunk, bool bad)
+void pt_checked_set_bad(struct pt_repo *repo, struct pt_checked_object *object, const struct pt_blob_ref *blob, uint64_t chunk)
 {
-	uint64_t *word = &object->bits[object->words + chunk / 64], bit = (uint64_t)1 << (chunk % 64);
+	uint64_t bit = (uint64_t)1 << (chunk % 64);
 
-	if (bad)
-		__atomic_fetch_or(word, bit, __ATOMIC_RELEASE);
-	else
-		__atomic_fetch_and(word, ~bit, __ATOMIC_RELEASE);
+	__atomic_fetch_or(&object->bits[object->words + chunk / 64], bit, __ATOMIC_SEQ_CST);
+	__atomic_fetch_and(&object->bits[chunk / 64], ~bit, __ATOMIC_SEQ_CST);
+	if (object->bytes >= PT_CHECKED_KEPT_MIN)
+		pt_data_doubt(&repo->store->data, blob);
+}
+
+void pt_checked_set_good(struct pt_checked_object *object, uint64_t chunk)
+{
+	__atomic_fetch_and(&object->bits[object->words + chunk / 64], ~((uint64_t)1 << (chunk % 64)), __ATOMIC_SEQ_CST);
 }

@@ -32,13 +32,14 @@
 struct lane {
 	uint32_t first, last;
 	struct pt_checked_object *checked;
+	uint64_t begun;                 /* of pt_checked_begin */
 	enum { ASK, DIRECT, PLAIN } engine;     /* pt_data_direct(), asked when it first matters */
 };
 
 struct io_check {
 	struct pt_checked_object *checked;      /* NULL: nothing to verify */
 	uint32_t object;
-	uint64_t chunk;
+	uint64_t chunk, begun;
 };
 
 struct reader {
@@ -149,21 +150,22 @@ static int matches(const struct reader *r, const struct io_check *check, const s
 /* The chunk's bytes, just read by `io`, against its checksum; read once more if they differ. */
 static int verify(const struct reader *r, const struct io_check *check, const struct pt_data_range *io)
 {
+	const struct pt_blob_ref *blob = &r->m->objects[check->object].blob;
 	int rc = 0, attempt;
 
 	for (attempt = 0; !rc; attempt++) {
 		rc = matches(r, check, io);
 		if (rc > 0) {
-			pt_checked_set(check->checked, check->chunk);
 			if (pt_checked_is_bad(check->checked, check->chunk))
-				pt_checked_set_bad(check->checked, check->chunk, false);
+				pt_checked_set_good(check->checked, check->chunk);
+			pt_checked_set(r->repo, check->checked, blob, check->chunk, check->begun);
 			pt_count(&r->repo->counters.chunks_verified, 1);
 			return 0;
 		}
 		if (rc < 0)
 			break;
 		if (attempt) {
-			pt_checked_set_bad(check->checked, check->chunk, true);
+			pt_checked_set_bad(r->repo, check->checked, blob, check->chunk);
 			rc = mismatch(r, check->object, check->chunk);
 		} else {
 			pt_data_tidy(&r->repo->store->data);    /* a good file may have taken the place of one that is still open */
@@ -209,18 +211,18 @@ static int add_io(struct reader *r, uint32_t object, const struct piece *p, stru
 			return rc;
 	}
 	r->io[r->io_count] = (struct pt_data_range){ .blob = o->blob, .off = off, .len = p->len, .buf = p->buf };
-	r->check[r->io_count] = (struct io_check){ .checked = checked, .object = object, .chunk = p->off / PT_HASH_CHUNK };
+	r->check[r->io_count] = (struct io_check){ .checked = checked, .object = object, .chunk = p->off / PT_HASH_CHUNK, .begun = r->lanes[object].begun };
 	r->io_count++;
 	if (checked)
 		r->io_check_bytes += p->len;
 	return 0;
 }
 
-/* Reads [off, off + len), inside one chunk, into the window; verifies it when it is the whole chunk and checked is given. */
-static int window_read(struct reader *r, uint32_t object, uint64_t off, uint64_t len, struct pt_checked_object *checked)
+/* Reads [off, off + len), inside one chunk, into the window; verifies it when it is the whole chunk and checked is given, begun by then. */
+static int window_read(struct reader *r, uint32_t object, uint64_t off, uint64_t len, struct pt_checked_object *checked, uint64_t begun)
 {
 	const struct pt_object *o = &r->m->objects[object];
-	struct io_check check = { .checked = checked, .object = object, .chunk = off / PT_HASH_CHUNK };
+	struct io_check check = { .checked = checked, .object = object, .chunk = off / PT_HASH_CHUNK, .begun = begun };
 	struct pt_data_range io;
 	int rc;
 
@@ -311,13 +313,13 @@ static int read_group(struct reader *r, uint32_t object, const struct group *g)
 		return add_io(r, object, &p, checked);
 	}
 	if (checked) {
-		rc = window_read(r, object, chunk_off, chunk_bytes(o, g->chunk), checked);
+		rc = window_read(r, object, chunk_off, chunk_bytes(o, g->chunk), checked, r->lanes[object].begun);
 		if (!rc)
 			copy_out(r, g, chunk_off);
 		return rc;
 	}
 	if (!direct && g->runs > 1 && g->high - g->low < g->bytes / 2 + g->runs * SEPARATE_COST) {
-		rc = window_read(r, object, g->low, g->high - g->low, NULL);
+		rc = window_read(r, object, g->low, g->high - g->low, NULL, 0);
 		if (!rc)
 			copy_out(r, g, g->low);
 		return rc;
@@ -335,7 +337,7 @@ static int read_lane(struct reader *r, uint32_t object)
 
 	rc = pt_checked_get(r->repo->checked, &r->m->objects[object], &r->lanes[object].checked);
 	if (!rc)
-		pt_checked_begin(r->repo, r->lanes[object].checked, &r->m->objects[object].blob);
+		r->lanes[object].begun = pt_checked_begin(r->repo, r->lanes[object].checked, &r->m->objects[object].blob);
 	while (!rc && group_next(r, c, &g)) {
 		rc = read_group(r, object, &g);
 		c = g.end;
@@ -423,7 +425,7 @@ int pt_object_check(struct pt_repo *repo, struct pt_manifest *m, uint32_t object
 	struct pt_checked_object *checked;
 	const struct pt_object *o;
 	struct reader r;
-	uint64_t chunk, end;
+	uint64_t chunk, end, begun;
 	int rc;
 
 	reader_init(&r, repo, m, NULL);
@@ -433,9 +435,9 @@ int pt_object_check(struct pt_repo *repo, struct pt_manifest *m, uint32_t object
 	rc = pt_checked_get(repo->checked, o, &checked);
 	if (rc < 0)
 		return rc;
-	pt_checked_begin(repo, checked, &o->blob);
+	begun = pt_checked_begin(repo, checked, &o->blob);
 	for (chunk = (o->lead + off) / PT_HASH_CHUNK; !rc && chunk * PT_HASH_CHUNK < o->lead + end; chunk++)
-		rc = window_read(&r, object, chunk * PT_HASH_CHUNK, chunk_bytes(o, chunk), checked);
+		rc = window_read(&r, object, chunk * PT_HASH_CHUNK, chunk_bytes(o, chunk), checked, begun);
 	pt_checked_put(repo->checked, checked);
 	pt_window_put(&repo->windows, r.window);
 	return rc;
@@ -449,7 +451,7 @@ int pt_object_verify(struct pt_repo *repo, struct pt_manifest *m, uint32_t objec
 	struct pt_buf chunks = PT_BUF_INIT;
 	const struct pt_object *o;
 	struct pt_hash128 whole;
-	uint64_t chunk, len;
+	uint64_t chunk, len, begun = 0;
 	int rc;
 
 	reader_init(&r, repo, m, NULL);
@@ -459,10 +461,12 @@ int pt_object_verify(struct pt_repo *repo, struct pt_manifest *m, uint32_t objec
 	o = &m->objects[object];
 	rc = pt_checked_get(repo->checked, o, &checked);
 	if (!rc)
+		begun = pt_checked_renew(repo, checked, &o->blob);
+	if (!rc)
 		rc = pt_hasher_create(&hasher);
 	for (chunk = o->lead / PT_HASH_CHUNK; !rc && chunk * PT_HASH_CHUNK < o->lead + o->bytes; chunk++) {
 		len = chunk_bytes(o, chunk);
-		rc = window_read(&r, object, chunk * PT_HASH_CHUNK, len, checked);
+		rc = window_read(&r, object, chunk * PT_HASH_CHUNK, len, checked, begun);
 		if (rc < 0)
 			break;
 		pt_hasher_update(hasher, r.window, len);
@@ -474,6 +478,8 @@ int pt_object_verify(struct pt_repo *repo, struct pt_manifest *m, uint32_t objec
 	/* Every chunk matched, so here the manifest's own hash is what is wrong. Of a window only the chunks that it lies in were read. */
 	if (!rc && !o->hashed && memcmp(whole.b, o->hash.b, sizeof(whole.b)))
 		rc = mismatch(&r, object, 0);
+	if (!rc)
+		pt_checked_tell(repo, checked, &o->blob, begun);
 	pt_buf_done(&chunks);
 	pt_hasher_free(hasher);
 	if (checked)

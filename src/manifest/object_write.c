@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/size.h"
 #include "format/serve.h"
+#include "manifest/checked.h"
 #include "manifest/internal.h"
 #include "manifest/pump.h"
 #include "manifest/window.h"
@@ -418,6 +419,8 @@ static int writer_seal(struct pt_object_writer *w)
 	if (rc < 0)
 		return rc;
 	w->blob = NULL;
+	if (w->hasher && w->bytes >= PT_CHECKED_KEPT_MIN)
+		pt_data_hashed(data, blob);
 	rc = pt_data_seal(data, blob, w->payload_off + w->bytes);
 	if (rc < 0) {
 		pt_data_unpin(data, &w->ref, 1);

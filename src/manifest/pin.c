@@ -159,6 +159,20 @@ void pt_object_renew(struct pt_repo *repo, const struct pt_object *object)
 	pt_checked_put(repo->checked, held);
 }
 
+bool pt_object_whole(struct pt_repo *repo, const struct pt_object *object, uint64_t stamp)
+{
+	struct pt_checked_object *held;
+	bool whole;
+
+	if (pt_checked_get(repo->checked, object, &held) < 0) {
+		pt_fail_clear();
+		return false;
+	}
+	whole = pt_checked_whole(repo->checked, held, stamp);
+	pt_checked_put(repo->checked, held);
+	return whole;
+}
+
 void pt_object_release(struct pt_repo *repo, const struct pt_object *object)
 {
 	pt_checked_drop(repo->checked, &object->blob.id);

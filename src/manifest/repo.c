@@ -237,6 +237,7 @@ void pt_repo_counters(struct pt_repo *repo, struct pt_repo_counters *ret_counter
 		.ranges = __atomic_load_n(&c->ranges, __ATOMIC_RELAXED),
 		.chunks_verified = __atomic_load_n(&c->chunks_verified, __ATOMIC_RELAXED),
 		.verify_failures = __atomic_load_n(&c->verify_failures, __ATOMIC_RELAXED),
+		.objects_proved = __atomic_load_n(&c->objects_proved, __ATOMIC_RELAXED),
 		.commits = __atomic_load_n(&c->commits, __ATOMIC_RELAXED),
 		.parts = __atomic_load_n(&c->parts, __ATOMIC_RELAXED),
 		.bytes_stored = __atomic_load_n(&c->bytes_stored, __ATOMIC_RELAXED),

@@ -11,7 +11,7 @@
 enum pt_verify {
 	PT_VERIFY_OFF,                  /* never hash on reads */
 	PT_VERIFY_WHOLE,                /* hash chunks that a read covers whole */
-	PT_VERIFY_TOUCH                 /* read and hash the whole chunk at its first touch by this process while pinned (default) */
+	PT_VERIFY_TOUCH                 /* read and hash the whole chunk at its first touch by this process while pinned, unless the engine says that all have been (default) */
 };
 
 struct pt_repo_options {
@@ -99,6 +99,8 @@ void pt_manifest_unpin(struct pt_repo *repo, struct pt_manifest *m);
 int pt_object_hold(struct pt_repo *repo, const struct pt_object *object);
 /* A blob that somebody has changed since its chunks were verified is verified again, also while it is held. Of nothing else, and where that cannot be told: nothing. */
 void pt_object_renew(struct pt_repo *repo, const struct pt_object *object);
+/* All chunks of one that is held have been verified, when its file had this stamp (base/file_state.h). */
+bool pt_object_whole(struct pt_repo *repo, const struct pt_object *object, uint64_t stamp);
 void pt_object_release(struct pt_repo *repo, const struct pt_object *object);
 /* Pins the contents of a file. -ESTALE, -ENOENT. Keep the node, or a copy of its blob, for the unpin. */
 int pt_node_pin(struct pt_repo *repo, const struct pt_node *node);
@@ -259,7 +261,7 @@ int pt_gc_run(struct pt_repo *repo, struct pt_gc_stats *ret_stats);
 
 /* counters for .ptio/metrics and tests; monotone since open */
 struct pt_repo_counters {
-	uint64_t reads, read_bytes_asked, read_bytes_moved, ranges, chunks_verified, verify_failures, commits, parts, bytes_stored;
+	uint64_t reads, read_bytes_asked, read_bytes_moved, ranges, chunks_verified, verify_failures, objects_proved, commits, parts, bytes_stored;
 };
 void pt_repo_counters(struct pt_repo *repo, struct pt_repo_counters *ret_counters);
 

@@ -136,6 +136,36 @@ uint64_t pt_data_stamp(struct pt_data *d, const struct pt_blob_ref *ref)
 	return stamp;
 }
 
+bool pt_data_proved(struct pt_data *d, const struct pt_blob_ref *ref, uint64_t stamp)
+{
+	return d->ops->proved && stamp && check_refs(ref, 1) == 0 && d->ops->proved(d->h, ref, stamp);
+}
+
+void pt_data_prove(struct pt_data *d, const struct pt_blob_ref *ref, uint64_t stamp)
+{
+	if (d->ops->prove && stamp && !d->read_only && check_refs(ref, 1) == 0)
+		d->ops->prove(d->h, ref, stamp);
+}
+
+void pt_data_doubt(struct pt_data *d, const struct pt_blob_ref *ref)
+{
+	if (d->ops->doubt && !d->read_only && check_refs(ref, 1) == 0)
+		d->ops->doubt(d->h, ref);
+}
+
+void pt_data_hashed(struct pt_data *d, void *blob)
+{
+	if (d->ops->hashed)
+		d->ops->hashed(d->h, blob);
+}
+
+void pt_data_proof_counts(struct pt_data *d, uint64_t *ret_told, uint64_t *ret_failed)
+{
+	*ret_told = *ret_failed = 0;
+	if (d->ops->proof_counts)
+		d->ops->proof_counts(d->h, ret_told, ret_failed);
+}
+
 int pt_data_map(struct pt_data *d, const struct pt_blob_ref *ref, uint64_t off, uint64_t len, const void **ret_addr, void **ret_map)
 {
 	int rc = check_refs(ref, 1);

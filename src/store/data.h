@@ -84,6 +84,17 @@ struct pt_data_ops {
 	 * has. Good until given back. -ENOENT. NULL: blobs are no files here. */
 	int (*fd_get)(void *h, const struct pt_blob_ref *ref, int *ret_fd, void **ret_lent);
 	void (*fd_put)(void *h, void *lent);
+	/* What has been verified whole, told and asked by all processes of this machine until it is booted again (store/ledger.h). All of these, or NULL: nobody tells.
+	 * Whether that is so of this blob, with this stamp. */
+	bool (*proved)(void *h, const struct pt_blob_ref *ref, uint64_t stamp);
+	/* All of it has been verified since it had this stamp, and it has it still. */
+	void (*prove)(void *h, const struct pt_blob_ref *ref, uint64_t stamp);
+	/* Damage was found in it. */
+	void (*doubt)(void *h, const struct pt_blob_ref *ref);
+	/* All bytes of a staged blob were hashed as they came: once it is sealed it counts as verified. */
+	void (*hashed)(void *h, void *blob);
+	/* How often something was told, and could not be. */
+	void (*proof_counts)(void *h, uint64_t *ret_told, uint64_t *ret_failed);
 };
 
 struct pt_data {
@@ -106,6 +117,12 @@ int pt_data_read(struct pt_data *d, const struct pt_data_range *ranges, size_t c
 bool pt_data_direct(struct pt_data *d, const struct pt_blob_ref *ref);
 /* 0: the engine cannot tell. */
 uint64_t pt_data_stamp(struct pt_data *d, const struct pt_blob_ref *ref);
+/* stamp 0 is never proved. In a read-only store nothing is told. */
+bool pt_data_proved(struct pt_data *d, const struct pt_blob_ref *ref, uint64_t stamp);
+void pt_data_prove(struct pt_data *d, const struct pt_blob_ref *ref, uint64_t stamp);
+void pt_data_doubt(struct pt_data *d, const struct pt_blob_ref *ref);
+void pt_data_hashed(struct pt_data *d, void *blob);
+void pt_data_proof_counts(struct pt_data *d, uint64_t *ret_told, uint64_t *ret_failed);
 int pt_data_map(struct pt_data *d, const struct pt_blob_ref *ref, uint64_t off, uint64_t len, const void **ret_addr, void **ret_map);
 void pt_data_unmap(struct pt_data *d, void *map);
 /* -EOPNOTSUPP, which is no failure: blobs are no files here. */

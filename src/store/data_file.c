@@ -181,6 +181,7 @@ static void file_close(void *h)
 	int fds[] = { f->pins_dir, f->staging, f->objects, f->dirfd };
 
 	pt_fdcache_free(f->cache);
+	pt_ledger_free(f->ledger);
 	/* A forked child leaves the parent's marks alone. */
 	if (f->pid == pt_process_id()) {
 		pt_pins_free(f->pins);
@@ -220,6 +221,11 @@ static const struct pt_data_ops file_ops = {
 	.sweep = pt_file_sweep,
 	.tidy = pt_file_tidy,
 	.stamp = pt_file_stamp,
+	.proved = pt_file_proved,
+	.prove = pt_file_prove,
+	.doubt = pt_file_doubt,
+	.hashed = pt_file_hashed,
+	.proof_counts = pt_file_proof_counts,
 	.fd_get = pt_file_fd_get,
 	.fd_put = pt_file_fd_put,
 };
@@ -291,6 +297,8 @@ int pt_data_file_open(const char *dir, struct pt_data *ret_data)
 	rc = pt_pins_create(f->read_only ? -1 : f->pins_dir, &f->pins);
 	if (rc == 0)
 		rc = pt_fdcache_create(open_max(), pt_file_open_blob, f, &f->cache);
+	if (rc == 0)
+		rc = pt_ledger_create(f->dirfd, NULL, &f->ledger);
 	if (rc < 0)
 		goto fail;
 	ret_data->ops = &file_ops;

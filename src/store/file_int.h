@@ -2,6 +2,7 @@
  *
  *   objects/<first 2 hex digits of the id>/<32 hex>.safetensors | .blob      sealed, never changed
  *   staging/<token>/<32 hex>.safetensors | .blob                             being written by the owner of the token
+ *   verified/<boot>                                                          see ledger.h
  *   pins/<token>                                                             see pins.h */
 #ifndef PT_STORE_FILE_INT_H
 #define PT_STORE_FILE_INT_H
@@ -11,6 +12,7 @@
 
 #include "store/data.h"
 #include "store/fdcache.h"
+#include "store/ledger.h"
 #include "store/pins.h"
 #include "store/token.h"
 
@@ -23,6 +25,7 @@ struct pt_file_store {
 	int dirfd, objects, staging, pins_dir;          /* descriptors of the directories */
 	struct pt_pins *pins;
 	struct pt_fdcache *cache;
+	struct pt_ledger *ledger;
 	pthread_mutex_t lock;           /* token */
 	struct pt_token token;          /* our directory below staging/, made when first needed */
 };
@@ -42,6 +45,13 @@ int pt_file_stamp(void *h, const struct pt_blob_ref *ref, uint64_t *ret_stamp);
 pt_fdcache_open_fn pt_file_open_blob;
 int pt_file_fd_get(void *h, const struct pt_blob_ref *ref, int *ret_fd, void **ret_lent);
 void pt_file_fd_put(void *h, void *lent);
+/* file_proof.c */
+bool pt_file_proved(void *h, const struct pt_blob_ref *ref, uint64_t stamp);
+void pt_file_prove(void *h, const struct pt_blob_ref *ref, uint64_t stamp);
+void pt_file_hashed(void *h, void *blob);
+void pt_file_doubt(void *h, const struct pt_blob_ref *ref);
+void pt_file_proof_counts(void *h, uint64_t *ret_told, uint64_t *ret_failed);
+void pt_file_proof_sweep(struct pt_file_store *f);
 /* file_write.c */
 void pt_file_create(void *h, const struct pt_blob_ref *ref, uint64_t size_hint, void **ret_blob, struct pt_done *done);
 void pt_file_write(void *h, void *blob, const void *buf, uint64_t len, uint64_t off, struct pt_done *done);

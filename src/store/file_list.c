@@ -138,6 +138,7 @@ void pt_file_sweep(void *h, uint64_t *ret_count, struct pt_done *done)
 	int rc = each_entry(f, f->dirfd, "staging", sweep_token, &s);
 
 	pt_file_tidy(f);
+	pt_file_proof_sweep(f);
 	if (rc >= 0)
 		*ret_count = s.count;
 	pt_done_call(done, rc < 0 ? rc : 0);

@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/hash.h"
 #include "base/io.h"
 #include "store/file_int.h"
 
@@ -57,28 +56,6 @@ void pt_file_stat(void *h, const struct pt_blob_ref *ref, uint64_t *ret_bytes, s
 	else
 		*ret_bytes = (uint64_t)st.st_size;
 	pt_done_call(done, rc);
-}
-
-/* Who writes to a file changes its ctime, and nobody can set that. */
-int pt_file_stamp(void *h, const struct pt_blob_ref *ref, uint64_t *ret_stamp)
-{
-	struct pt_file_store *f = h;
-	struct pt_fdcache_file *file;
-	struct stat st;
-	int rc;
-
-	rc = pt_fdcache_get(f->cache, ref, &file);
-	if (rc < 0)
-		return rc;
-	if (fstat(file->fd, &st) < 0) {
-		rc = pt_file_fail(f, ref, "look at", errno);
-	} else {
-		uint64_t words[] = { (uint64_t)st.st_dev, (uint64_t)st.st_ino, (uint64_t)st.st_size, (uint64_t)st.st_ctim.tv_sec, (uint64_t)st.st_ctim.tv_nsec };
-
-		*ret_stamp = pt_hash64(words, sizeof(words)) | 1;
-	}
-	pt_fdcache_put(f->cache, file);
-	return rc;
 }
 
 /* Opened for reading only, so whoever gets it cannot write through it. */

@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/file_state.h"
 #include "base/io.h"
 #include "store/file_int.h"
 
@@ -21,6 +22,7 @@
 struct staged {
 	struct pt_blob_ref ref;
 	int fd;
+	bool hashed;                    /* by whoever wrote it, all of it */
 };
 
 /* What is staged is the parent's: a child neither changes nor removes it. */
@@ -163,11 +165,30 @@ static int open_bucket(struct pt_file_store *f, const char *name, int *ret_fd)
 	return 0;
 }
 
+void pt_file_hashed(void *h, void *blob)
+{
+	struct staged *s = blob;
+
+	(void)h;
+	s->hashed = true;
+}
+
+/* Sealed: it counts as verified if it is what it was when its last byte had been written, as its time of modification then tells. */
+static void tell_sealed(struct pt_file_store *f, const struct staged *s, uint64_t bytes, int64_t mtime_ns)
+{
+	struct pt_file_state state;
+
+	if (pt_file_state_get(s->fd, &state) == 0 && state.size == bytes && state.mtime_ns == mtime_ns)
+		pt_ledger_add(f->ledger, &s->ref, pt_file_state_stamp(&state));
+}
+
 void pt_file_seal(void *h, void *blob, uint64_t bytes, struct pt_done *done)
 {
 	char name[PT_FILE_NAME_LEN];
 	struct pt_file_store *f = h;
 	struct staged *s = blob;
+	bool tell = s->hashed;
+	int64_t mtime_ns = 0;
 	int bucket = -1;
 	int rc = forked(f);
 
@@ -179,6 +200,8 @@ void pt_file_seal(void *h, void *blob, uint64_t bytes, struct pt_done *done)
 	pt_file_name(&s->ref, name);
 	if (ftruncate(s->fd, (off_t)bytes) < 0 || fchmod(s->fd, 0440) < 0)
 		rc = -errno;
+	if (rc == 0 && tell)
+		tell = pt_file_state_settle(s->fd, &mtime_ns) == 0;
 	if (rc == 0)
 		rc = pt_io_fsync(s->fd);
 	if (rc == 0)
@@ -192,6 +215,8 @@ void pt_file_seal(void *h, void *blob, uint64_t bytes, struct pt_done *done)
 		if (rc < 0)
 			unlinkat(bucket, name, 0);      /* told as failed, so not there */
 	}
+	if (rc == 0 && tell)
+		tell_sealed(f, s, bytes, mtime_ns);
 	if (rc < 0)
 		rc = pt_file_fail(f, &s->ref, "seal", -rc);
 	if (bucket >= 0)

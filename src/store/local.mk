@@ -16,10 +16,13 @@ libptio_core_la_SOURCES += \
 	src/store/fdcache.h \
 	src/store/file_int.h \
 	src/store/file_list.c \
+	src/store/file_proof.c \
 	src/store/file_read.c \
 	src/store/file_write.c \
 	src/store/held.c \
 	src/store/held.h \
+	src/store/ledger.c \
+	src/store/ledger.h \
 	src/store/meta.c \
 	src/store/meta.h \
 	src/store/meta_ahead.c \

@@ -21,6 +21,7 @@
 #include "base/size.h"
 #include "store/fault.h"
 #include "store/held.h"
+#include "store/ledger.h"
 #include "store/remote.h"
 #include "store/snapshots.h"
 
@@ -105,7 +106,8 @@ static int sync_parent(const char *dir)
 static bool is_ours(const char *name)
 {
 	return strncmp(name, INDEX_NAME, strlen(INDEX_NAME)) == 0 || strcmp(name, "objects") == 0 || strcmp(name, "staging") == 0 ||
-	       strcmp(name, "pins") == 0 || strcmp(name, PT_SNAPSHOTS_DIR) == 0 || strncmp(name, ASIDE_PREFIX, strlen(ASIDE_PREFIX)) == 0 || strcmp(name, "lost+found") == 0;
+	       strcmp(name, "pins") == 0 || strcmp(name, PT_SNAPSHOTS_DIR) == 0 || strcmp(name, PT_LEDGER_DIR) == 0 ||
+	       strncmp(name, ASIDE_PREFIX, strlen(ASIDE_PREFIX)) == 0 || strcmp(name, "lost+found") == 0;
 }
 
 /* Calls for each name in a directory but "." and "..": 1 when fn says so for one. */

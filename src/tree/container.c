@@ -217,6 +217,14 @@ void pt_container_renew(struct pt_container *c)
 	pt_object_renew(c->repo, &object);
 }
 
+bool pt_container_whole(struct pt_container *c, uint64_t stamp)
+{
+	struct pt_object object = { .bytes = 0 };
+
+	object_expand(&c->objects[c->segments[0].object], &object);
+	return pt_object_whole(c->repo, &object, stamp);
+}
+
 int pt_container_check(struct pt_container *c, uint64_t off, uint64_t len)
 {
 	struct pt_object object = { .bytes = 0 };

@@ -92,6 +92,8 @@ void pt_container_release(struct pt_container *c, uint32_t held);
 bool pt_container_stored(const struct pt_container *c, struct pt_blob_ref *ret_blob);
 /* Of such a file: verifies what [off, off+len) lies in, as pt_object_check. */
 int pt_container_check(struct pt_container *c, uint64_t off, uint64_t len);
+/* Of such a file, held: all of it has been verified, when its blob's file had this stamp (pt_object_whole). */
+bool pt_container_whole(struct pt_container *c, uint64_t stamp);
 /* Of such a file: if the blob has been changed since its chunks were verified, they are verified again. */
 void pt_container_renew(struct pt_container *c);
 /* Tensor i; name and shape are valid as long as c. */

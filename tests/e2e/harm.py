@@ -5,6 +5,7 @@ The relay is a process of its own: clients in the tests' process hold Python's l
 import contextlib
 import os
 import pathlib
+import shutil
 import socket
 import subprocess
 import sys
@@ -54,6 +55,11 @@ class Proxy:
 def objects_of(store):
     """The files of a store's objects, the largest one last."""
     return sorted((p for p in (pathlib.Path(store) / "objects").rglob("*") if p.is_file()), key=lambda p: p.stat().st_size)
+
+
+def forget_verified(mnt):
+    """As if nobody had verified anything of the mount's store on this machine (docs/SPEC-store.md "What has been verified")."""
+    shutil.rmtree(pathlib.Path(mnt.store) / "verified")
 
 
 def flip_on_disk(path, at):

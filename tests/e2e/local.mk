@@ -19,6 +19,7 @@ EXTRA_DIST += \
 	tests/e2e/test_kept.py \
 	tests/e2e/test_messages.py \
 	tests/e2e/test_metadata.py \
+	tests/e2e/test_proved.py \
 	tests/e2e/test_remote.py \
 	tests/e2e/test_sealed.py \
 	tests/e2e/test_stored.py \

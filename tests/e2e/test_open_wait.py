@@ -12,6 +12,7 @@ import pytest
 import safetensors.numpy
 
 from conftest import metrics
+from harm import forget_verified
 from test_cached import array, mmap_of, passes, save
 
 MIB = 1 << 20
@@ -42,6 +43,7 @@ def test_the_first_opens_of_views_are_passed_through(mounts):
     (made / "m").mkdir()
     (made / "m/model.safetensors").write_bytes(safetensors.numpy.save({"x": a, "y": a[::-1].copy()}))
     want = {n: read(made / n) for n in ("w/full.npy", "w/full.safetensors", "w/full.pt", "m/model.safetensors")}
+    forget_verified(made)
     mnt = mounts("again", store=made.store)
     before = metrics(mnt)
     for n, data in want.items():

@@ -12,6 +12,7 @@ import pytest
 import safetensors.numpy
 
 from conftest import PTIO
+from harm import forget_verified
 from test_cached import metrics, passes, warm
 from test_open_wait import read, wait_for
 
@@ -55,11 +56,12 @@ def descriptors(mnt):
 
 @pytest.fixture
 def again(mounts):
-    """A mount that has read nothing yet, of a store with one model: (mount, its path, its bytes)."""
+    """A mount that has read nothing yet, of a store with one model, which nobody has verified yet: (mount, its path, its bytes)."""
     made = mounts("made")
     data = write(made, 1)
 
     def make(name="again", **kwargs):
+        forget_verified(made)
         mnt = mounts(name, store=made.store, **kwargs)
         return mnt, mnt / "m/model.safetensors", data
     return make

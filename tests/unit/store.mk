@@ -6,6 +6,7 @@ store_tests = \
 	tests/unit/test_store_fault \
 	tests/unit/test_store_full \
 	tests/unit/test_store_index \
+	tests/unit/test_store_ledger \
 	tests/unit/test_store_meta \
 	tests/unit/test_store_objects \
 	tests/unit/test_store_reserve \
@@ -38,6 +39,10 @@ tests_unit_test_store_full_LDADD = $(UNIT_LIBS)
 tests_unit_test_store_index_SOURCES = tests/unit/test_store_index.c $(store_support)
 tests_unit_test_store_index_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_store_index_LDADD = $(UNIT_LIBS)
+
+tests_unit_test_store_ledger_SOURCES = tests/unit/test_store_ledger.c $(store_support)
+tests_unit_test_store_ledger_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_store_ledger_LDADD = $(UNIT_LIBS)
 
 tests_unit_test_store_meta_SOURCES = tests/unit/test_store_meta.c $(store_support)
 tests_unit_test_store_meta_CPPFLAGS = $(UNIT_CPPFLAGS)

@@ -417,6 +417,232 @@ START_TEST(ranges_are_exact_in_every_mode)
 }
 END_TEST
 
+/* Reads all of it in another process's place: how many chunks that one hashed. */
+static uint64_t chunks_hashed(enum pt_verify verify)
+{
+	struct pt_repo *other = help_open(dir, NULL, &(struct pt_repo_options){ .verify = verify });
+	uint8_t *buf = malloc(3 << 20);
+	struct pt_repo_counters counters;
+	struct pt_manifest *m;
+
+	check_ok(pt_manifest_get(other, node, "", &m));
+	check_ok(pt_manifest_pin(other, m));
+	check_ok(pt_object_read(other, m, &(struct pt_object_range){ .len = m->objects[0].bytes, .buf = buf }, 1));
+	for (uint64_t i = 0; i < m->objects[0].bytes; i++)
+		if (buf[i] != help_byte(1, i))
+			ck_abort_msg("byte %" PRIu64, i);
+	free(buf);
+	pt_manifest_unpin(other, m);
+	pt_manifest_unref(m);
+	pt_repo_counters(other, &counters);
+	ck_assert_uint_eq(counters.verify_failures, 0);
+	ck_assert_uint_eq(counters.objects_proved, counters.chunks_verified ? 0 : 1);
+	pt_repo_close(other);
+	return counters.chunks_verified;
+}
+
+static void blob_name(char ret_path[512])
+{
+	char hex[PT_ID_HEX_LEN + 1];
+	struct pt_manifest *m;
+
+	check_ok(pt_manifest_get(repo, node, "", &m));
+	pt_id_hex(&m->objects[0].blob.id, hex);
+	snprintf(ret_path, 512, "%s/objects/%.2s/%s.safetensors", dir, hex, hex);
+	pt_manifest_unref(m);
+}
+
+/* Nobody has verified it yet. */
+static void unproved(void)
+{
+	struct pt_manifest *m;
+
+	check_ok(pt_manifest_get(repo, node, "", &m));
+	pt_data_doubt(&repo->store->data, &m->objects[0].blob);
+	pt_manifest_unref(m);
+}
+
+/* The seal waits for no clock, and yet a change at once after it shows. */
+START_TEST(what_was_sealed_here_was_hashed_then_and_is_not_again)
+{
+	struct pt_shape shape = help_shape2(3, 1 << 20);
+	struct pt_manifest *m;
+	char path[512];
+	uint8_t byte;
+	int fd;
+
+	help_store(repo, node, PT_WRITTEN_FULL, &shape, 0, 1, -1, NULL, 1);
+	if (_i) {                       /* by root, who needs no chmod, which would show as well */
+		blob_name(path);
+		fd = open(path, O_RDWR);
+		if (fd < 0)
+			return;         /* only another user */
+		ck_assert_int_eq(pread(fd, &byte, 1, 4096 + 9), 1);
+		byte ^= 1;
+		ck_assert_int_eq(pwrite(fd, &byte, 1, 4096 + 9), 1);
+		close(fd);
+		m = pinned();
+		check_err(pt_object_read(repo, m, &(struct pt_object_range){ .off = 5, .len = 1, .buf = &byte }, 1), EIO);
+		unpinned(m);
+		return;
+	}
+	ck_assert_uint_eq(chunks_hashed(PT_VERIFY_TOUCH), 0);
+	ck_assert_uint_eq(chunks_hashed(PT_VERIFY_WHOLE), 3);
+	ck_assert_uint_eq(chunks_hashed(PT_VERIFY_TOUCH), 0);
+}
+END_TEST
+
+START_TEST(what_one_process_has_verified_whole_no_other_verifies)
+{
+	struct pt_shape shape = help_shape2(3, (1 << 20) - 5);
+	struct pt_manifest *m;
+	uint8_t byte;
+
+	help_store(repo, node, PT_WRITTEN_FULL, &shape, 0, 1, -1, NULL, 1);
+	unproved();
+	/* Not while a chunk is missing. */
+	m = pinned();
+	for (uint64_t off = 0; off < 2 << 20; off += 1 << 20)
+		check_ok(pt_object_read(repo, m, &(struct pt_object_range){ .off = off, .len = 1, .buf = &byte }, 1));
+	ck_assert_uint_eq(chunks_hashed(PT_VERIFY_WHOLE), 3);           /* which tells the others */
+	ck_assert_uint_eq(chunks_hashed(PT_VERIFY_TOUCH), 0);
+	unproved();
+	check_ok(pt_object_read(repo, m, &(struct pt_object_range){ .off = 2 << 20, .len = 1, .buf = &byte }, 1));
+	ck_assert_uint_eq(chunks_hashed(PT_VERIFY_TOUCH), 0);
+	ck_assert_uint_eq(chunks_hashed(PT_VERIFY_WHOLE), 3);           /* trusts itself only */
+	unpinned(m);
+	unproved();
+	ck_assert_uint_eq(chunks_hashed(PT_VERIFY_TOUCH), 3);
+	ck_assert_uint_eq(chunks_hashed(PT_VERIFY_TOUCH), 0);
+	/* Verifying hashes what it is told that it need not, and tells as well. */
+	m = pinned();
+	unproved();
+	check_ok(pt_object_verify(repo, m, 0, NULL, NULL));
+	ck_assert_uint_eq(chunks_hashed(PT_VERIFY_TOUCH), 0);
+	unpinned(m);
+}
+END_TEST
+
+START_TEST(what_was_changed_since_is_verified_again)
+{
+	struct pt_shape shape = help_shape2(3, 1 << 20);
+	struct timespec times[2];
+	struct pt_repo *other;
+	struct pt_manifest *m;
+	char path[512], copy[520];
+	uint8_t byte, buf;
+	struct stat st;
+	int fd, to;
+
+	help_store(repo, node, PT_WRITTEN_FULL, &shape, 0, 1, -1, NULL, 1);
+	ck_assert_uint_eq(chunks_hashed(PT_VERIFY_TOUCH), 0);
+	blob_name(path);
+	m = pinned();
+	fd = blob_open(m, O_RDWR);
+	unpinned(m);
+	ck_assert_uint_eq(chunks_hashed(PT_VERIFY_TOUCH), 3);           /* blob_open changes its mode: nobody knows what else */
+	check_ok(fstat(fd, &st));
+	ck_assert_int_eq(pt_io_pread(fd, &byte, 1, 4096 + (1 << 20)), 1);
+	byte ^= 1;
+	check_ok(pt_io_pwrite(fd, &byte, 1, 4096 + (1 << 20)));
+	if (_i == 1) {                  /* as if nothing had been */
+		times[0] = st.st_atim;
+		times[1] = st.st_mtim;
+		check_ok(futimens(fd, times));
+	}
+	other = help_open(dir, NULL, NULL);
+	check_ok(pt_manifest_get(other, node, "", &m));
+	check_ok(pt_manifest_pin(other, m));
+	check_err(pt_object_read(other, m, &(struct pt_object_range){ .off = (1 << 20) + 1, .len = 1, .buf = &buf }, 1), EIO);
+	check_err(pt_object_verify(other, m, 0, NULL, NULL), EIO);
+	pt_manifest_unpin(other, m);
+	pt_manifest_unref(m);
+	pt_repo_close(other);
+	byte ^= 1;
+	check_ok(pt_io_pwrite(fd, &byte, 1, 4096 + (1 << 20)));
+	ck_assert_uint_eq(chunks_hashed(PT_VERIFY_TOUCH), 3);
+	ck_assert_uint_eq(chunks_hashed(PT_VERIFY_TOUCH), 0);
+	/* A copy in its place, with all its times. */
+	snprintf(copy, sizeof(copy), "%s.copy", path);
+	to = open(copy, O_WRONLY | O_CREAT | O_EXCL, 0440);
+	ck_assert_int_ge(to, 0);
+	check_ok(fstat(fd, &st));
+	ck_assert_int_eq(copy_file_range(fd, &(off_t){ 0 }, to, NULL, (size_t)st.st_size, 0), st.st_size);
+	times[0] = st.st_atim;
+	times[1] = st.st_mtim;
+	check_ok(futimens(to, times));
+	check_ok(rename(copy, path));
+	close(to);
+	close(fd);
+	ck_assert_uint_eq(chunks_hashed(PT_VERIFY_TOUCH), 3);
+	ck_assert_uint_eq(chunks_hashed(PT_VERIFY_TOUCH), 0);
+}
+END_TEST
+
+/* The kernel may give back other bytes than were written without anybody's having changed the file; who finds that tells the others. */
+START_TEST(damage_that_verifying_finds_is_believed_over_what_was_told)
+{
+	struct pt_shape shape = help_shape2(3, 1 << 20);
+	struct pt_repo *other;
+	struct pt_manifest *m;
+	uint64_t stamp;
+	uint8_t byte;
+	int fd;
+
+	help_store(repo, node, PT_WRITTEN_FULL, &shape, 0, 1, -1, NULL, 1);
+	m = pinned();
+	fd = blob_open(m, O_RDWR);
+	ck_assert_int_eq(pt_io_pread(fd, &byte, 1, 4096 + 100), 1);
+	byte ^= 1;
+	check_ok(pt_io_pwrite(fd, &byte, 1, 4096 + 100));
+	close(fd);
+	stamp = pt_data_stamp(&repo->store->data, &m->objects[0].blob);
+	pt_data_prove(&repo->store->data, &m->objects[0].blob, stamp);
+	other = help_open(dir, NULL, NULL);
+	check_ok(pt_manifest_pin(other, m));
+	check_ok(pt_object_read(other, m, &(struct pt_object_range){ .off = 5, .len = 1, .buf = &byte }, 1));
+	check_err(pt_object_verify(other, m, 0, NULL, NULL), EIO);
+	check_err(pt_object_read(other, m, &(struct pt_object_range){ .off = 5, .len = 1, .buf = &byte }, 1), EIO);
+	ck_assert(!pt_data_proved(&repo->store->data, &m->objects[0].blob, stamp));
+	pt_manifest_unpin(other, m);
+	pt_repo_close(other);
+	check_err(pt_object_read(repo, m, &(struct pt_object_range){ .off = 5, .len = 1, .buf = &byte }, 1), EIO);
+	unpinned(m);
+}
+END_TEST
+
+START_TEST(stores_that_cannot_tell_are_read_all_the_same)
+{
+	struct pt_shape shape = help_shape2(3, 1 << 20);
+	struct pt_store_options so = { .read_only = true, .faults = "" };
+	struct pt_repo_counters counters;
+	struct pt_store *store;
+	struct pt_repo *other;
+	struct pt_manifest *m;
+	char path[300];
+	int i;
+
+	help_store(repo, node, PT_WRITTEN_FULL, &shape, 0, 1, -1, NULL, 1);
+	snprintf(path, sizeof(path), "%s/verified", dir);
+	help_dir_remove(path);          /* as of a store from before */
+	for (i = 0; i < 2; i++) {
+		check_ok(pt_store_open(dir, &so, &store));
+		check_ok(pt_repo_open(store, NULL, &other));
+		check_ok(pt_manifest_get(other, node, "", &m));
+		check_ok(pt_manifest_pin(other, m));
+		help_check_bytes(other, m, 1);
+		pt_manifest_unpin(other, m);
+		pt_manifest_unref(m);
+		pt_repo_counters(other, &counters);
+		ck_assert_uint_eq(counters.chunks_verified, i ? 0 : 3);
+		pt_repo_close(other);
+		ck_assert_int_eq(access(path, F_OK), i - 1);
+		/* It takes what others have told. */
+		ck_assert_uint_eq(chunks_hashed(PT_VERIFY_TOUCH), i ? 0 : 3);
+	}
+}
+END_TEST
+
 /* Half of each MiB, as a rank reads its part of the rows. */
 static void read_halves(uint64_t half, uint64_t *ret_moved)
 {
@@ -446,6 +672,7 @@ START_TEST(what_one_rank_has_verified_the_next_reads_alone)
 	int fd;
 
 	help_store(repo, node, PT_WRITTEN_FULL, &shape, 0, 1, -1, NULL, 1);
+	unproved();
 	read_halves(0, &moved);
 	ck_assert_uint_eq(moved, 4 << 20);
 	for (int i = 0; i < 3; i++) {
@@ -481,16 +708,18 @@ START_TEST(what_was_verified_is_remembered_within_bounds)
 	struct pt_shape shape = help_shape2(1, 1 << 20);
 	struct pt_checked_object *o;
 	struct pt_manifest *m;
+	uint64_t begun;
 
 	help_store(repo, node, PT_WRITTEN_FULL, &shape, 0, 1, -1, NULL, 1);
+	unproved();
 	m = pinned();
 	object.blob = m->objects[0].blob;
 	for (int i = 0; i < 10; i++) {
 		object.blob.id.b[0] = (uint8_t)i;
 		check_ok(pt_checked_get(repo->checked, &object, &o));
-		pt_checked_begin(repo, o, &m->objects[0].blob);
+		begun = pt_checked_begin(repo, o, &m->objects[0].blob);
 		ck_assert(!pt_checked_test(o, 5));
-		pt_checked_set(o, 5);
+		pt_checked_set(repo, o, &m->objects[0].blob, 5, begun);
 		pt_checked_put(repo->checked, o);
 	}
 	for (int i = 9; i >= 0; i--) {
@@ -794,6 +1023,11 @@ int main(void)
 	tcase_add_test(c, bit_flipped_on_the_way_is_read_again);
 	tcase_add_test(c, ranges_are_exact_in_every_mode);
 	tcase_add_test(c, what_one_rank_has_verified_the_next_reads_alone);
+	tcase_add_loop_test(c, what_was_sealed_here_was_hashed_then_and_is_not_again, 0, 2);
+	tcase_add_test(c, what_one_process_has_verified_whole_no_other_verifies);
+	tcase_add_loop_test(c, what_was_changed_since_is_verified_again, 0, 2);
+	tcase_add_test(c, damage_that_verifying_finds_is_believed_over_what_was_told);
+	tcase_add_test(c, stores_that_cannot_tell_are_read_all_the_same);
 	tcase_add_test(c, what_was_verified_is_remembered_within_bounds);
 	tcase_add_test(c, a_record_of_a_size_that_no_object_has_takes_no_memory);
 	tcase_add_test(c, threads_share_what_has_been_verified);
