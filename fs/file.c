@@ -120,6 +120,16 @@ int pt_fs_file_refresh_locked(struct pt_fs *fs, struct pt_fs_inode *inode)
 	return 0;
 }
 
+/* For who takes its bytes away: they need not be readable. */
+static int reload_cut_locked(struct pt_fs *fs, struct pt_fs_inode *inode)
+{
+	const struct pt_fs_file *f = inode->file;
+
+	if (f->gone && !f->opens)
+		return -ESTALE;         /* with the last opener went what kept its bytes */
+	return pt_fs_file_refresh_locked(fs, inode);
+}
+
 /* Refreshes, and pins the blob. It is looked at again after it is pinned, for a collector may have been faster: manifest/pin.c says why that suffices. */
 int pt_fs_file_reload_locked(struct pt_fs *fs, struct pt_fs_inode *inode)
 {
@@ -127,9 +137,7 @@ int pt_fs_file_reload_locked(struct pt_fs *fs, struct pt_fs_inode *inode)
 	struct pt_node n = { .id = inode->node, .name = "the file" };
 	int rc, try;
 
-	if (f->gone && !f->opens)
-		return -ESTALE;         /* with the last opener went what kept its bytes */
-	rc = pt_fs_file_refresh_locked(fs, inode);
+	rc = reload_cut_locked(fs, inode);
 	for (try = 0; rc == 0 && !f->pin && !f->gone && !f->dirty && f->spool < 0 && !blob_none(&f->blob); try++) {
 		if (try == UPDATE_TRIES)
 			return pt_fail(EIO, "the file is being replaced without end: try again");
@@ -229,7 +237,7 @@ int pt_fs_file_open(struct pt_fs *fs, struct pt_fs_inode *inode, int flags, bool
 		return rc;
 	f = inode->file;
 	pthread_mutex_lock(&inode->lock);
-	rc = pt_fs_file_reload_locked(fs, inode);
+	rc = truncate ? reload_cut_locked(fs, inode) : pt_fs_file_reload_locked(fs, inode);
 	if (rc == 0 && truncate && f->size > 0)
 		rc = truncate_locked(fs, f, 0);
 	if (rc == 0) {
@@ -424,7 +432,7 @@ int pt_fs_file_truncate(struct pt_fs *fs, struct pt_fs_inode *inode, uint64_t si
 		return rc;
 	f = inode->file;
 	pthread_mutex_lock(&inode->lock);
-	rc = f->opens ? 0 : pt_fs_file_reload_locked(fs, inode);
+	rc = f->opens ? 0 : size ? pt_fs_file_reload_locked(fs, inode) : reload_cut_locked(fs, inode);
 	if (rc == 0 && size != f->size)
 		rc = truncate_locked(fs, f, size);
 	if (rc == 0 && !f->opens) {

@@ -107,7 +107,7 @@ int64_t pt_fs_file_read(struct pt_fs *fs, struct pt_fs_inode *inode, void *buf, 
 	} else if (c) {
 		n = pt_container_read(c, buf, len, off);
 	} else if (r.len) {
-		rc = pt_data_read(&fs->store->data, &r, 1);
+		rc = pt_fs_blob_read(fs, &r);
 		n = rc < 0 ? rc : (int64_t)r.len;
 	}
 	pt_container_unref(c);

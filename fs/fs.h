@@ -610,6 +610,7 @@ int pt_fs_spool_from_blob(struct pt_fs *fs, const struct pt_blob_ref *blob, uint
 typedef int pt_fs_spool_fn(void *ctx, const void *data, uint64_t len);
 int pt_fs_spool_each(int fd, uint64_t size, pt_fs_spool_fn *fn, void *ctx);
 int pt_fs_container_each(struct pt_container *c, pt_fs_spool_fn *fn, void *ctx);        /* container.c */
+int pt_fs_blob_read(struct pt_fs *fs, const struct pt_data_range *range);
 int pt_fs_blob_each(struct pt_fs *fs, const struct pt_blob_ref *blob, uint64_t size, pt_fs_spool_fn *fn, void *ctx);
 
 /* ---- xattr.c, control.c ---- */

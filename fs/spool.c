@@ -75,6 +75,14 @@ int pt_fs_spool_each(int fd, uint64_t size, pt_fs_spool_fn *fn, void *ctx)
 	return rc;
 }
 
+/* Of a blob that is pinned, and is what a node names: where it is not there, that is damage. */
+int pt_fs_blob_read(struct pt_fs *fs, const struct pt_data_range *range)
+{
+	int rc = pt_data_read(&fs->store->data, range, 1);
+
+	return rc == -ENOENT ? pt_fail(EIO, "what the file contains is missing from the store: restore this file, or write it again") : rc;
+}
+
 int pt_fs_blob_each(struct pt_fs *fs, const struct pt_blob_ref *blob, uint64_t size, pt_fs_spool_fn *fn, void *ctx)
 {
 	struct pt_data_range r = { .blob = *blob };
@@ -85,7 +93,7 @@ int pt_fs_blob_each(struct pt_fs *fs, const struct pt_blob_ref *blob, uint64_t s
 		return pt_fail_nomem();
 	while (rc == 0 && r.off < size) {
 		r.len = pt_size_min(STEP, size - r.off);
-		rc = pt_data_read(&fs->store->data, &r, 1);
+		rc = pt_fs_blob_read(fs, &r);
 		if (rc == 0)
 			rc = fn(ctx, r.buf, r.len);
 		r.off += r.len;

@@ -24,7 +24,7 @@ static int find_in(struct pt_models *models, uint64_t node, const char *name, bo
 	struct pt_model_dir *d;
 	int rc;
 
-	rc = pt_models_dir(models, node, &d);
+	rc = pt_models_dir_sound(models, node, &d);
 	if (rc < 0)
 		return rc == -ENOTDIR ? -ENOENT : rc;
 	tensor = pt_model_dir_find(d, name);

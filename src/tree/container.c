@@ -11,7 +11,7 @@
 
 #define GROUP 32                        /* objects of one read call */
 
-int pt_container_load(struct pt_repo *repo, const struct pt_node *node, struct pt_container **ret_c)
+int pt_container_try(struct pt_repo *repo, const struct pt_node *node, struct pt_container **ret_c)
 {
 	struct pt_data *data = &pt_repo_store(repo)->data;
 	struct pt_container *c;
@@ -24,16 +24,26 @@ int pt_container_load(struct pt_repo *repo, const struct pt_node *node, struct p
 	if (rc < 0)
 		return rc;
 	rc = pt_data_stat(data, &node->blob, &r.len);
-	if (!rc && r.len > PT_META_VALUE_MAX * (uint64_t)16)
-		rc = pt_fail(EIO, "the container '%s' claims a record of %llu bytes: the index is damaged; write the file again, or restore a copy of the index", node->name, (unsigned long long)r.len);
+	if (!rc && r.len > PT_META_VALUE_MAX * (uint64_t)16) {
+		pt_fail(EIO, "the container '%s' claims a record of %llu bytes: the index is damaged; write the file again, or restore a copy of the index", node->name, (unsigned long long)r.len);
+		rc = 1;
+	}
 	if (!rc) {
 		r.buf = pt_malloc(r.len ? r.len : 1);
 		rc = r.buf ? pt_data_read(data, &r, 1) : pt_fail_nomem();
 	}
 	pt_node_unpin(repo, node);
-	if (!rc)
+	if (rc == -ENOENT) {            /* it was pinned, and is what the node names */
+		free(r.buf);
+		pt_fail(EIO, "the record of '%s' is missing from the store: restore this file, or write it again", node->name);
+		return 1;
+	}
+	if (rc == 0) {
 		rc = pt_container_decode(r.buf, r.len, &c);
-	if (rc < 0) {
+		if (rc == -EIO)
+			rc = 1;
+	}
+	if (rc) {
 		free(r.buf);
 		return rc;
 	}
@@ -42,6 +52,13 @@ int pt_container_load(struct pt_repo *repo, const struct pt_node *node, struct p
 	c->blob = node->blob;
 	*ret_c = c;
 	return 0;
+}
+
+int pt_container_load(struct pt_repo *repo, const struct pt_node *node, struct pt_container **ret_c)
+{
+	int rc = pt_container_try(repo, node, ret_c);
+
+	return rc > 0 ? -EIO : rc;
 }
 
 struct pt_container *pt_container_ref(struct pt_container *c)

@@ -77,6 +77,8 @@ struct pt_container {
 
 /* Reads the container that this node (as read) holds. -ESTALE: it has been replaced. -EIO damaged. */
 int pt_container_load(struct pt_repo *repo, const struct pt_node *node, struct pt_container **ret_c);
+/* The same, but 1: its record is damaged or missing, as the sentence says. It stays so, which -EIO of a store that is away need not. */
+int pt_container_try(struct pt_repo *repo, const struct pt_node *node, struct pt_container **ret_c);
 /* From the blob's bytes, which it takes over on success. -EIO. */
 int pt_container_decode(uint8_t *data, size_t len, struct pt_container **ret_c);
 struct pt_container *pt_container_ref(struct pt_container *c);

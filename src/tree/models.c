@@ -60,7 +60,7 @@ static void to_front(void **array, size_t i)
 	array[0] = p;
 }
 
-int pt_models_container(struct pt_models *m, const struct pt_node *node, struct pt_container **ret_c)
+int pt_models_container_try(struct pt_models *m, const struct pt_node *node, struct pt_container **ret_c)
 {
 	struct pt_container *c = NULL, *drop = NULL;
 	size_t i;
@@ -74,8 +74,8 @@ int pt_models_container(struct pt_models *m, const struct pt_node *node, struct 
 		}
 	pthread_mutex_unlock(&m->lock);
 	if (!c) {
-		rc = pt_container_load(m->repo, node, &c);
-		if (rc < 0)
+		rc = pt_container_try(m->repo, node, &c);
+		if (rc)
 			return rc;
 		pthread_mutex_lock(&m->lock);
 		if (m->container_count == CONTAINERS)
@@ -88,6 +88,13 @@ int pt_models_container(struct pt_models *m, const struct pt_node *node, struct 
 	}
 	*ret_c = c;
 	return 0;
+}
+
+int pt_models_container(struct pt_models *m, const struct pt_node *node, struct pt_container **ret_c)
+{
+	int rc = pt_models_container_try(m, node, ret_c);
+
+	return rc > 0 ? -EIO : rc;
 }
 
 /* ---- building ---- */
@@ -109,6 +116,7 @@ void pt_model_dir_unref(struct pt_model_dir *d)
 	free(d->aliases);
 	pt_tp_plan_free(d->plan);
 	free(d->plan_error);
+	free(d->damaged);
 	free(d);
 }
 
@@ -316,6 +324,15 @@ static struct pt_container *still_same(const struct pt_model_dir *before, uint32
 	return NULL;
 }
 
+/* Of the first such file. */
+static int note_damage(struct pt_model_dir *d, const char *name)
+{
+	pt_fail_clear();
+	if (!d->damaged)
+		d->damaged = pt_strdup(name);
+	return d->damaged ? 0 : pt_fail_nomem();
+}
+
 static int dir_build(struct pt_models *m, struct scan *s, struct pt_model_dir **ret_dir)
 {
 	struct pt_model_dir *d = pt_calloc(1, sizeof(*d)), *before;
@@ -334,11 +351,15 @@ static int dir_build(struct pt_models *m, struct scan *s, struct pt_model_dir **
 	before = dir_known(m, s->parent, NULL, NULL);
 	pthread_mutex_unlock(&m->lock);
 	for (i = 0; !rc && i < s->count; i++) {
-		struct pt_model_file *f = &d->files[i];
+		struct pt_model_file *f = &d->files[d->file_count];
 
 		f->c = still_same(before, &at, &s->nodes[i]);
 		if (!f->c)
-			rc = pt_models_container(m, &s->nodes[i], &f->c);
+			rc = pt_models_container_try(m, &s->nodes[i], &f->c);
+		if (rc > 0) {
+			rc = note_damage(d, s->nodes[i].name);
+			continue;
+		}
 		if (rc < 0)
 			break;
 		d->file_count++;
@@ -416,7 +437,7 @@ static int dir_once(struct pt_models *m, uint64_t node, struct pt_model_dir **re
 	rc = 0;
 	if (!d) {
 		rc = dir_build(m, &s, &d);
-		if (!rc)
+		if (!rc && !d->damaged)         /* what is put in its place in the store changes no version */
 			dir_remember(m, d, version);
 	}
 	if (!rc)
@@ -426,7 +447,7 @@ out:
 	return rc;
 }
 
-int pt_models_dir(struct pt_models *m, uint64_t node, struct pt_model_dir **ret_dir)
+int pt_models_dir_sound(struct pt_models *m, uint64_t node, struct pt_model_dir **ret_dir)
 {
 	int rc, try;
 
@@ -435,6 +456,21 @@ int pt_models_dir(struct pt_models *m, uint64_t node, struct pt_model_dir **ret_
 		if (rc != -ESTALE && rc != -ENOENT)     /* a file was replaced while it was being read */
 			break;
 	}
+	return rc;
+}
+
+int pt_models_dir(struct pt_models *m, uint64_t node, struct pt_model_dir **ret_dir)
+{
+	struct pt_model_dir *d;
+	int rc;
+
+	rc = pt_models_dir_sound(m, node, &d);
+	if (rc == 0 && d->damaged) {
+		rc = pt_fail(EIO, "the record of '%s', in the same directory, is damaged or missing: restore that file, write it again, or remove it", d->damaged);
+		pt_model_dir_unref(d);
+	}
+	if (rc == 0)
+		*ret_dir = d;
 	return rc;
 }
 
@@ -454,7 +490,7 @@ int pt_models_plan_dim(struct pt_models *m, uint64_t key_node, struct pt_request
 	rc = pt_node_lookup(m->repo, key.parent, PT_PLAN_NAME, &plan);
 	if (!rc) {
 		pt_node_done(&plan);
-		rc = pt_models_dir(m, key.parent, &d);
+		rc = pt_models_dir_sound(m, key.parent, &d);
 	}
 	if (!rc && d->plan_error)
 		rc = pt_fail(EINVAL, "%s", d->plan_error);

@@ -27,9 +27,11 @@ int pt_named_find(struct pt_models *models, struct pt_repo *repo, uint64_t node,
 	} else if (p.kind == PT_PATH_PLAIN) {
 		rc = pt_node_lookup(repo, node, p.component, &n.node);
 		if (rc == 0)
-			rc = n.node.kind == PT_NODE_CONTAINER ? pt_models_container(models, &n.node, &n.c) : -ENOENT;
-		if (rc == 0 && !n.c->bundle && !pt_layout_find(&n.base.layout, PT_AXIS_TP))
-			rc = -ENOENT;   /* the file itself will do */
+			rc = n.node.kind == PT_NODE_CONTAINER ? pt_models_container_try(models, &n.node, &n.c) : -ENOENT;
+		if ((rc == 1 || (rc == 0 && !n.c->bundle)) && !pt_layout_find(&n.base.layout, PT_AXIS_TP))
+			rc = -ENOENT;   /* the file itself will do; and one whose record is damaged can be removed or written again by that, and says so when it is opened */
+		if (rc == 1)
+			rc = -EIO;
 	} else {
 		rc = -ENOENT;
 	}

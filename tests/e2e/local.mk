@@ -6,6 +6,7 @@ EXTRA_DIST += \
 	tests/e2e/harm.py \
 	tests/e2e/pytest.ini \
 	tests/e2e/test_hostile_attributes.py \
+	tests/e2e/test_damaged_records.py \
 	tests/e2e/test_hostile_models.py \
 	tests/e2e/test_hostile_mounts.py \
 	tests/e2e/test_cached.py \
