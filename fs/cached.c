@@ -425,6 +425,8 @@ int pt_fs_cached_text(struct pt_fs *fs, void (*metric)(struct pt_buf *out, const
 	metric(out, "fs_ahead_bytes_total", "counter", "Bytes answered from what was read ahead.", atomic_load(&fs->counters.ahead_bytes));
 	metric(out, "cache_limit_bytes", "gauge", "Memory that views may take.", s.limit);
 	metric(out, "cache_used_bytes", "gauge", "Memory that views take.", s.used);
+	metric(out, "cache_reserve_bytes", "gauge", "Memory that is, or is being made, ready for later revisions of views.", s.reserve);
+	metric(out, "cache_reserve_filled_bytes_total", "counter", "Bytes read into such memory to fill views.", s.reserve_filled_bytes);
 	metric(out, "cache_files", "gauge", "Views in memory.", s.files);
 	metric(out, "cache_filling", "gauge", "Views being filled.", s.filling);
 	metric(out, "cache_hits_total", "counter", "Opens of views whose whole node was found in memory.", s.hits);

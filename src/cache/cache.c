@@ -31,6 +31,7 @@ int pt_vcache_create(uint64_t limit, struct pt_workers *workers, struct pt_vcach
 	pthread_condattr_destroy(&monotonic);
 	c->idle_ns = IDLE_NS;
 	c->workers = workers;
+	pt_vcache_reserve_init(c);
 	pt_memory_open(&c->memory, limit);
 	c->stats.limit = c->memory.kind == PT_MEMORY_NONE ? 0 : limit;
 	*ret_cache = c;
@@ -136,6 +137,7 @@ void pt_vcache_free(struct pt_vcache *c)
 			f->source.release(f->source.ctx);
 		pt_vcache_file_free(f);
 	}
+	pt_vcache_reserve_done(c);
 	pt_memory_close(&c->memory);
 	pthread_cond_destroy(&c->cond);
 	pthread_mutex_destroy(&c->lock);
@@ -197,26 +199,28 @@ static void unwanted_locked(struct pt_vcache_file *f)
 		f->given_up = true;
 }
 
-void pt_vcache_supersede_locked(struct pt_vcache *c, uint64_t subject, struct pt_vcache_file **evicted)
+bool pt_vcache_supersede_locked(struct pt_vcache *c, uint64_t subject, struct pt_vcache_file **evicted)
 {
 	struct pt_vcache_file *f, *next;
+	bool any = false;
 
 	for (f = subject ? c->lru_first : NULL; f; f = next) {
 		next = f->lru_next;
 		if (f->source.subject != subject)
 			continue;
-		f->superseded = true;
+		any = f->superseded = true;
 		unwanted_locked(f);
 		if (superseded_drop_locked(c, f)) {
 			f->hash_next = *evicted;
 			*evicted = f;
 		}
 	}
+	return any;
 }
 
 void pt_vcache_put(struct pt_vcache *c, struct pt_vcache_file *f)
 {
-	bool dead;
+	bool dead, reserve;
 
 	if (!f)
 		return;
@@ -228,9 +232,13 @@ void pt_vcache_put(struct pt_vcache *c, struct pt_vcache_file *f)
 	dead = !f->holds && !f->listed;
 	f->used_ns = pt_time_boot_ns();
 	unwanted_locked(f);
+	/* Who waited for it has read it: from now on memory for the next one is in nobody's way. */
+	reserve = !f->holds && f->uses && pt_vcache_reserve_wanted_locked(c);
 	pthread_mutex_unlock(&c->lock);
 	if (dead)
 		pt_vcache_file_free(f);
+	if (reserve)
+		pt_workers_add(c->idle, &c->reserver.work, false);
 }
 
 /* ---- room ---- */
@@ -243,29 +251,32 @@ static bool evictable(const struct pt_vcache *c, const struct pt_vcache_file *f,
 	return want == PT_VCACHE_KEEP || (!f->kept && f->uses <= 1) || f->used_ns + c->idle_ns <= now;
 }
 
-/* There would be room, also in the memory itself, if all that may be evicted were. */
-static bool possible_locked(struct pt_vcache *c, uint64_t room, int64_t now)
+/* There would be room, also for `need` bytes in the memory itself, if all that may be evicted were, and `gone` bytes are already. */
+static bool possible_locked(struct pt_vcache *c, uint64_t room, uint64_t need, uint64_t gone, int64_t now)
 {
-	uint64_t freed = 0, need;
+	uint64_t freed = 0;
 	struct pt_vcache_file *f;
 
 	for (f = c->lru_last; f; f = f->lru_prev)
 		if (evictable(c, f, PT_VCACHE_TRY, now))
 			freed += f->room;
-	need = room + c->unfilled - pt_size_min(freed, room + c->unfilled);
+	need -= pt_size_min(freed + gone, need);
 	return c->stats.used - freed <= c->stats.limit - room && pt_memory_free(&c->memory) >= need;
 }
 
-bool pt_vcache_room_locked(struct pt_vcache *c, uint64_t room, enum pt_vcache_want want, struct pt_vcache_file **evicted)
+bool pt_vcache_room_locked(struct pt_vcache *c, uint64_t room, uint64_t have, enum pt_vcache_want want, struct pt_vcache_file **evicted)
 {
 	struct pt_vcache_file *f, *before;
 	int64_t now = pt_time_boot_ns();
-	uint64_t freed = 0;             /* by what is evicted, unless it is mapped somewhere */
+	uint64_t need = room - have + c->unfilled, freed;       /* freed: by what is evicted, unless it is mapped somewhere */
 
-	if (room > c->stats.limit || (want != PT_VCACHE_KEEP && !possible_locked(c, room, now)))
+	if (room > c->stats.limit)
+		return false;
+	freed = pt_vcache_reserve_shrink_locked(c, room, need, evicted);
+	if (want != PT_VCACHE_KEEP && !possible_locked(c, room, need, freed, now))
 		return false;
 	for (f = c->lru_last; f; f = before) {
-		if (c->stats.used <= c->stats.limit - room && pt_memory_free(&c->memory) >= room + c->unfilled - pt_size_min(freed, room + c->unfilled))
+		if (c->stats.used <= c->stats.limit - room && pt_memory_free(&c->memory) >= need - pt_size_min(freed, need))
 			break;
 		before = f->lru_prev;
 		if (!evictable(c, f, want, now))

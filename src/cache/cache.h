@@ -38,6 +38,8 @@ struct pt_vcache_stats {
 	uint64_t limit, used;           /* bytes; used: of live files, rounded to huge pages */
 	uint64_t files, filling;
 	uint64_t hits, misses, fills, fills_failed, given_up, evictions, refused;       /* counts since the start. refused: no room */
+	uint64_t reserve;               /* bytes of files that are, or will be, ready to be filled; used leaves them out */
+	uint64_t reserve_filled_bytes;  /* of filled_bytes: into memory that was ready */
 	uint64_t superseded;            /* dropped since there was a later one of the same subject */
 	uint64_t filled_bytes;
 	uint64_t checks, checks_failed, checked_bytes;  /* of files that are not in memory, which all other members leave out */

@@ -1,6 +1,6 @@
-/* cache/cache_int.h - what the files of the cache share: the table (cache.c) and the filling of its files (fill.c).
+/* cache/cache_int.h - what the files of the cache share: the table (cache.c), the filling of its files (fill.c), and memory for the next (reserve.c).
  *
- * Invariants, under the lock: 1. used is the sum of `room` of all files in the table, and at most limit; 2. a file is in the table until it is evicted or
+ * Invariants, under the lock: 1. used is the sum of `room` of all files in the table, stats.reserve that of those in the reserve, both together at most limit; 2. a file is in the table until it is evicted or
  * the last user of its source has left it failed or given up; 3. one whose source has users is held by them together; 4. a piece is filled once: EMPTY, BUSY, DONE;
  * 5. a file that is only looked through has no memory, no room, and is in the table only while it is held. */
 #ifndef PT_CACHE_CACHE_INT_H
@@ -42,6 +42,8 @@ struct pt_vcache_file {
 	int64_t begun_ns;               /* when its filling began */
 	bool listed;                    /* in the table */
 	bool kept;                      /* its filling goes on when nobody else holds it */
+	bool ready;                     /* it has all its memory since before it was begun; never changes */
+	bool replaces;                  /* an earlier one of its subject; never changes */
 	bool superseded;                /* a later file of its subject has been begun: nobody will open this one any more */
 	bool failed;
 	bool given_up;                  /* nobody wanted the rest: fillers leave, unless somebody comes before the last one has left */
@@ -52,6 +54,12 @@ struct pt_vcache_file {
 	uint8_t piece[];
 };
 
+struct pt_vcache_reserver {
+	struct pt_work work;            /* first: making one more page ready */
+	struct pt_vcache *cache;
+	bool busy;                      /* queued or running */
+};
+
 struct pt_vcache {
 	pthread_mutex_t lock;           /* everything below and in files, but for map, fd, size, which never change */
 	pthread_cond_t cond;            /* a piece that somebody waits for is done, a file is whole, or a filling has failed; of the monotonic clock */
@@ -59,6 +67,8 @@ struct pt_vcache {
 	struct pt_memory memory;
 	struct pt_vcache_file *bucket[PT_VCACHE_BUCKETS];
 	struct pt_vcache_file *lru_first, *lru_last;
+	struct pt_vcache_file *reserve; /* chained through hash_next */
+	struct pt_vcache_reserver reserver;
 	struct pt_vcache_stats stats;
 	uint64_t unfilled;              /* bytes that filling files have still to take from the memory */
 	uint64_t rate[2];               /* bytes a second of late work of each kind; 0: none was seen */
@@ -69,12 +79,24 @@ struct pt_vcache {
 struct pt_vcache_file *pt_vcache_find_locked(struct pt_vcache *c, const struct pt_vcache_key *key);
 void pt_vcache_list_locked(struct pt_vcache *c, struct pt_vcache_file *f);
 void pt_vcache_unlist_locked(struct pt_vcache *c, struct pt_vcache_file *f);
-/* Makes room for `room` more bytes; what is evicted is chained through hash_next, to be freed after unlocking. */
-bool pt_vcache_room_locked(struct pt_vcache *c, uint64_t room, enum pt_vcache_want want, struct pt_vcache_file **evicted);
-/* A file of this subject is about to be begun: others of it are dropped, now or when nobody holds them any more; chained as above. 0: of none. */
-void pt_vcache_supersede_locked(struct pt_vcache *c, uint64_t subject, struct pt_vcache_file **evicted);
+/* Makes room for `room` more bytes, of which the file itself has `have` in memory already; what is evicted is chained through hash_next, to be freed after unlocking. */
+bool pt_vcache_room_locked(struct pt_vcache *c, uint64_t room, uint64_t have, enum pt_vcache_want want, struct pt_vcache_file **evicted);
+/* A file of this subject is about to be begun: others of it are dropped, now or when nobody holds them any more; chained as above. 0: of none. There were others. */
+bool pt_vcache_supersede_locked(struct pt_vcache *c, uint64_t subject, struct pt_vcache_file **evicted);
 /* Maps of other processes keep the memory until they are gone. */
 void pt_vcache_file_free(struct pt_vcache_file *f);
+
+/* ---- reserve.c ---- */
+void pt_vcache_reserve_init(struct pt_vcache *c);
+void pt_vcache_reserve_done(struct pt_vcache *c);
+/* Another one of this size, of a file in the table, is to be made ready. */
+void pt_vcache_reserve_locked(struct pt_vcache *c, const struct pt_vcache_file *like);
+/* There is something to do, and nobody at it: the caller adds reserver.work to the idle threads after unlocking. */
+bool pt_vcache_reserve_wanted_locked(struct pt_vcache *c);
+/* One that is ready and has exactly this size, out of the reserve, for its fd and map. NULL: there is none. */
+struct pt_vcache_file *pt_vcache_reserve_take_locked(struct pt_vcache *c, uint64_t size);
+/* Less, where otherwise there were not `room` bytes in the account or `need` in the memory, or where nobody has used it for long; chained as above. Bytes that come back. */
+uint64_t pt_vcache_reserve_shrink_locked(struct pt_vcache *c, uint64_t room, uint64_t need, struct pt_vcache_file **evicted);
 
 /* ---- fill.c ---- */
 /* Bytes [off, off+len), of a file that is not whole, are there when it returns 0; -EAGAIN: filling has failed. */

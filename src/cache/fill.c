@@ -50,7 +50,7 @@ static void began_locked(struct pt_vcache *c, struct pt_vcache_file *f)
 {
 	if (f->work == PT_VCACHE_CHECK)
 		return;
-	c->unfilled += f->size;
+	c->unfilled += f->ready ? 0 : f->size;
 	c->stats.filling++;
 }
 
@@ -61,8 +61,9 @@ static void gained_locked(struct pt_vcache *c, struct pt_vcache_file *f, uint64_
 		c->stats.checked_bytes += len;
 		return;
 	}
-	c->unfilled -= f->failed ? 0 : len;     /* all that was left went when it failed */
+	c->unfilled -= f->failed || f->ready ? 0 : len;         /* all that was left went when it failed */
 	c->stats.filled_bytes += len;
+	c->stats.reserve_filled_bytes += f->ready ? len : 0;
 }
 
 static void whole_locked(struct pt_vcache *c, struct pt_vcache_file *f)
@@ -77,6 +78,8 @@ static void whole_locked(struct pt_vcache *c, struct pt_vcache_file *f)
 	}
 	c->stats.fills++;
 	c->stats.filling--;
+	if (f->replaces)
+		pt_vcache_reserve_locked(c, f);
 }
 
 /* It will never be whole; *count is why. */
@@ -86,7 +89,7 @@ static void ended_locked(struct pt_vcache *c, struct pt_vcache_file *f, uint64_t
 	(*count)++;
 	if (f->work == PT_VCACHE_CHECK)
 		return;
-	c->unfilled -= f->size - f->filled;
+	c->unfilled -= f->ready ? 0 : f->size - f->filled;
 	c->stats.filling--;
 }
 
@@ -211,6 +214,23 @@ static int pieces_cut(struct pt_vcache_file *f, const struct pt_vcache_source *s
 	return 0;
 }
 
+/* Memory for a new file: what is ready, or what comes as it is filled. */
+static int file_memory(struct pt_vcache *c, struct pt_vcache_file *f)
+{
+	struct pt_vcache_file *ready;
+
+	pthread_mutex_lock(&c->lock);
+	ready = pt_vcache_reserve_take_locked(c, f->size);
+	pthread_mutex_unlock(&c->lock);
+	if (!ready)
+		return pt_memory_map(&c->memory, f->size, &f->fd, &f->map);
+	f->fd = ready->fd;
+	f->map = ready->map;
+	f->ready = true;
+	free(ready);
+	return 0;
+}
+
 static int file_new(struct pt_vcache *c, const struct pt_vcache_key *key, uint64_t size, uint64_t align, const struct pt_vcache_source *source,
 		    struct pt_vcache_file **ret_file)
 {
@@ -231,25 +251,10 @@ static int file_new(struct pt_vcache *c, const struct pt_vcache_key *key, uint64
 		f->filler[i] = (struct pt_vcache_filler){ { .run = fill_some }, f, false };
 	f->work = source->check ? PT_VCACHE_CHECK : PT_VCACHE_FILL;
 	rc = pieces_cut(f, source);
+	if (rc == 0 && f->work == PT_VCACHE_FILL)
+		rc = file_memory(c, f);
 	if (rc < 0)
 		goto fail;
-	if (f->work == PT_VCACHE_CHECK) {
-		*ret_file = f;
-		return 0;
-	}
-	f->fd = pt_memory_file(&c->memory, size);
-	if (f->fd < 0) {
-		rc = f->fd;
-		goto fail;
-	}
-	f->map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, f->fd, 0);
-	if (f->map == MAP_FAILED) {
-		f->map = NULL;
-		rc = pt_fail_nomem();
-		goto fail;
-	}
-	if (c->memory.kind == PT_MEMORY_MEMFD)
-		madvise(f->map, size, MADV_HUGEPAGE);
 	*ret_file = f;
 	return 0;
 fail:
@@ -325,10 +330,10 @@ int pt_vcache_fill(struct pt_vcache *c, const struct pt_vcache_key *key, uint64_
 		f = pt_vcache_find_locked(c, key);
 	}
 	if (!f)
-		pt_vcache_supersede_locked(c, source->subject, &evicted);
+		fresh->replaces = pt_vcache_supersede_locked(c, source->subject, &evicted);
 	if (f) {
 		rc = join_locked(c, f, want, &started);
-	} else if (room && !pt_vcache_room_locked(c, room, want, &evicted)) {
+	} else if (room && !pt_vcache_room_locked(c, room, fresh->ready ? room : 0, want, &evicted)) {
 		c->stats.refused++;
 		rc = -ENOSPC;
 	} else {

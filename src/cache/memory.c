@@ -93,6 +93,38 @@ int pt_memory_file(struct pt_memory *m, uint64_t bytes)
 	return fd;
 }
 
+int pt_memory_map(struct pt_memory *m, uint64_t bytes, int *ret_fd, uint8_t **ret_map)
+{
+	int fd = pt_memory_file(m, bytes);
+	void *map;
+
+	if (fd < 0)
+		return fd;
+	map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (map == MAP_FAILED) {
+		close(fd);
+		return pt_fail_nomem();
+	}
+	if (m->kind == PT_MEMORY_MEMFD)
+		madvise(map, bytes, MADV_HUGEPAGE);
+	*ret_fd = fd;
+	*ret_map = map;
+	return 0;
+}
+
+uint64_t pt_memory_available(void)
+{
+	uint64_t kib = UINT64_MAX >> 10;
+	char line[128];
+	FILE *f = fopen("/proc/meminfo", "re");
+
+	while (f && fgets(line, sizeof(line), f) && sscanf(line, "MemAvailable: %" SCNu64, &kib) != 1)
+		;
+	if (f)
+		fclose(f);
+	return kib > UINT64_MAX >> 10 ? UINT64_MAX : kib << 10;
+}
+
 /* fallocate() would hold the inode's lock while it takes pages, and leave them to be cleared by page faults: threads that fill one file would wait for each other. */
 int pt_memory_take(int fd, void *map, uint64_t off, uint64_t len)
 {

@@ -27,6 +27,10 @@ int pt_memory_file(struct pt_memory *m, uint64_t bytes);
 /* Takes memory for bytes [off, off + len) of such a file, all of which is mapped at `map`, and maps it for good: what is written there is neither a page fault nor, where there is
  * no memory, a signal. Several threads may do so at once, also where the parts share a page. -ENOSPC, -ENOMEM. */
 int pt_memory_take(int fd, void *map, uint64_t off, uint64_t len);
+/* Such a file, and a map of all of it, both the caller's. As pt_memory_file; -ENOMEM. */
+int pt_memory_map(struct pt_memory *m, uint64_t bytes, int *ret_fd, uint8_t **ret_map);
+/* What the machine has for whoever asks, without swapping, in bytes; UINT64_MAX: it does not say. */
+uint64_t pt_memory_available(void);
 /* Bytes that new files could take; UINT64_MAX where only the caller's own account bounds it. */
 uint64_t pt_memory_free(const struct pt_memory *m);
 const char *pt_memory_name(const struct pt_memory *m);                  /* "tmpfs with huge pages", ... */
