@@ -339,6 +339,24 @@ void pt_fs_cached_release(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle 
 	pt_fs_reader_unpin(fs, i->kind == PT_FS_WHOLE ? i->origin : i);
 }
 
+void pt_fs_cached_await(fuse_req_t req, struct pt_fs *fs, struct pt_fs_inode *i)
+{
+	pid_t tid = fuse_req_ctx(req)->pid;
+	struct pt_vcache_file *file;
+	struct pt_vcache_key key;
+
+	/* Of all else the kernel keeps no entry that could lead to what was replaced. */
+	if (i->kind != PT_FS_VIEW || !atomic_load(&fs->passthrough) || !pt_vcache_enabled(fs->cache) || !fs->options->open_wait_ns || !pt_fs_reader_large(fs, i))
+		return;
+	if (!pt_fs_caller_opens(tid) || pt_fs_caller_rewrites(tid))
+		return;
+	pt_fs_reader_key(fs, i, &key);
+	file = pt_fs_fill_for(fs, i, &key, atomic_load(&i->opens) > 0, 0);
+	if (file)
+		pt_fs_fill_wait(req, fs, file, pt_fs_reader_size(i));
+	pt_vcache_put(fs->cache, file);
+}
+
 struct pt_fs_inode *pt_fs_whole_prefer(struct pt_fs *fs, struct pt_fs_inode *i, pid_t tid)
 {
 	struct pt_vcache_file *file;

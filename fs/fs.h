@@ -470,6 +470,8 @@ int pt_fs_cached_open(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h, 
 int pt_fs_whole_open(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h, struct fuse_file_info *fi);
 void pt_fs_cached_release(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h);    /* req: NULL at unmount */
 /* The whole node instead of i, if there is one; takes and returns a reference. tid: who looks. */
+/* A thread that was sent back by an open opens what it finds now, pinned, and cannot be sent to the whole node then: so it is here that it waits for the view to be in memory. */
+void pt_fs_cached_await(fuse_req_t req, struct pt_fs *fs, struct pt_fs_inode *i);
 struct pt_fs_inode *pt_fs_whole_prefer(struct pt_fs *fs, struct pt_fs_inode *i, pid_t tid);
 static inline struct pt_fs_inode *pt_fs_origin(struct pt_fs_inode *i)
 {

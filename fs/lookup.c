@@ -348,8 +348,9 @@ static int hold_for_retry(struct pt_fs *fs, struct pt_fs_inode *i, pid_t tid, bo
 }
 
 /* What the name leads to, with its attributes. Who replaces a file removes the one before, so where that is gone by the time that its attributes are asked for, the name leads to another. */
-static int find(struct pt_fs *fs, struct found *f, pid_t tid, struct pt_node *ret_node, struct pt_fs_inode **ret_inode, struct fuse_entry_param *ret_e)
+static int find(fuse_req_t req, struct pt_fs *fs, struct found *f, struct pt_node *ret_node, struct pt_fs_inode **ret_inode, struct fuse_entry_param *ret_e)
 {
+	pid_t tid = fuse_req_ctx(req)->pid;
 	struct pt_fs_inode *i;
 	int rc, try;
 
@@ -360,6 +361,8 @@ static int find(struct pt_fs *fs, struct found *f, pid_t tid, struct pt_node *re
 			return rc;
 		if (hold_for_retry(fs, i, tid, &f->held) != -ESTALE || try == HOLD_TRIES) {
 			pt_fs_intent_walked(fs, tid, i, f->parent);
+			if (f->held)
+				pt_fs_cached_await(req, fs, i);
 			i = pt_fs_whole_prefer(fs, i, tid);
 			rc = pt_fs_entry_fill(fs, i, ret_node->id ? ret_node : NULL, ret_e);
 			if (rc != -ESTALE || try == HOLD_TRIES)
@@ -394,7 +397,7 @@ void pt_fs_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 	f.marked = fs->entry_timeout > 0 && pt_meta_mark(&fs->store->meta, &f.mark);
 	rc = pt_fs_where_check(fs, dir, name, tid);
 	if (rc == 0)
-		rc = find(fs, &f, tid, &node, &i, &e);
+		rc = find(req, fs, &f, &node, &i, &e);
 	if (rc == 0)
 		pt_fs_where_entry(dir, name);
 	else if (rc == -ENOENT)

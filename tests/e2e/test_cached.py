@@ -266,6 +266,50 @@ def test_a_revision_that_was_replaced_leaves_its_memory_to_the_next(mounts):
     assert m["ptio_cache_fills_total"] == 6 and m["ptio_cache_evictions_total"] == 0 and m["ptio_cache_refused_total"] == 0
 
 
+def test_the_first_open_of_each_revision_is_passed_through_though_the_kernel_has_the_name(mounts):
+    mnt = mounts(options="entry_timeout=3600,open_wait=20000")
+    if not passes(mnt):
+        return
+
+    def publish(a):         # by other names: the kernel keeps that of the whole
+        for r, part in enumerate(np.split(a, 2)):
+            (mnt / f"w/tp={r}of2,dim=0").mkdir(parents=True, exist_ok=True)
+            np.save(mnt / f"w/tp={r}of2,dim=0/shard.npy", part)
+
+    path = mnt / "w/full.npy"
+    for step in range(6):
+        a = array(50 + step)
+        publish(a)
+        before = metrics(mnt)
+        assert (np.load(path) == a).all()
+        after = metrics(mnt)
+        assert after["ptio_fs_passed_opens_total"] - before["ptio_fs_passed_opens_total"] == 1, step
+        assert os.path.getsize(path) == a.nbytes + 128
+    assert after["ptio_cache_fills_total"] == 6 and after["ptio_fs_direct_opens_total"] == 0
+    # who only looks at it fills nothing
+    publish(array(56))
+    assert os.stat(path).st_size == a.nbytes + 128 and os.access(path, os.R_OK)
+    assert metrics(mnt)["ptio_cache_fills_total"] == 6
+    assert mnt.errors() == ""
+
+
+def test_what_is_published_at_every_step_finds_memory_that_is_ready(mounts):
+    mnt = mounts(options="cache_size=64M")
+    if not passes(mnt):
+        return
+    for step in range(200):
+        a = array(60 + step % 3)
+        path = save(mnt, "w", a)
+        assert (np.load(path) == a).all() and (np.load(path) == a).all()
+        m = metrics(mnt)
+        assert m["ptio_cache_used_bytes"] + m["ptio_cache_reserve_bytes"] <= 64 << 20
+        if m["ptio_cache_reserve_filled_bytes_total"] >= 3 * a.nbytes:
+            break
+        time.sleep(0.01)        # as a step has other things to do
+    assert m["ptio_cache_reserve_filled_bytes_total"] >= 3 * a.nbytes
+    assert mnt.errors() == ""
+
+
 def test_damage_is_reported_whichever_way(way, scratch):
     a = array(20)
     path = save(way, "w", a)
