@@ -175,6 +175,7 @@ int pt_fs_cached_open(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h, 
 	pt_fs_intent_unpassed_end(fs, fuse_req_ctx(req)->pid, i->node);
 	if (!pt_fs_reader_large(fs, i)) {
 		stream(fs, h, i, again && fs->options->serve != PT_SERVE_STREAM, fi);
+		pt_fs_pages_give(fs, i, !again, fi);
 		return 0;
 	}
 	if (open_large(req, fs, h, i, again, fi) == 0)
@@ -439,6 +440,8 @@ int pt_fs_cached_text(struct pt_fs *fs, void (*metric)(struct pt_buf *out, const
 	metric(out, "fs_passed_opens_total", "counter", "Opens of views that the kernel reads and maps by itself, from memory or as the store has them.",
 	       atomic_load(&fs->counters.passed_opens));
 	metric(out, "fs_stored_opens_total", "counter", "Those of them that are passed through to the store's own file.", atomic_load(&fs->counters.stored_opens));
+	metric(out, "fs_given_opens_total", "counter", "Opens of small views with which the kernel got all their bytes, so that it need not read them.",
+	       atomic_load(&fs->counters.given_opens));
 	metric(out, "fs_open_waits_total", "counter", "Opens that waited for a view to be whole in memory.", atomic_load(&fs->counters.open_waits));
 	metric(out, "fs_ahead_bytes_total", "counter", "Bytes answered from what was read ahead.", atomic_load(&fs->counters.ahead_bytes));
 	metric(out, "cache_limit_bytes", "gauge", "Memory that views may take.", s.limit);

@@ -1,4 +1,4 @@
-/* fs/cached_int.h - what the files that serve views share: reader.c, cached.c, fill.c and stored.c. */
+/* fs/cached_int.h - what the files that serve views share: reader.c, cached.c, fill.c, pages.c and stored.c. */
 #ifndef PT_FS_CACHED_INT_H
 #define PT_FS_CACHED_INT_H
 
@@ -29,6 +29,10 @@ struct pt_vcache_file *pt_fs_fill_for(struct pt_fs *fs, struct pt_fs_inode *i, c
 bool pt_fs_fill_wait(fuse_req_t req, struct pt_fs *fs, struct pt_vcache_file *file, uint64_t size);
 /* A copy of what the kernel reads where the store has it, made when nobody else wants the processor, where it costs nobody any memory. i is pinned. */
 void pt_fs_fill_copy(struct pt_fs *fs, struct pt_fs_inode *i, const struct pt_vcache_key *key);
+
+/* ---- pages.c ---- */
+/* An open of a small i, pinned, is about to be answered like this, which no other was before (first); the kernel gets its bytes with it where that saves a READ. */
+void pt_fs_pages_give(struct pt_fs *fs, struct pt_fs_inode *i, bool first, const struct fuse_file_info *fi);
 
 /* ---- stored.c: files that the store has as they read ---- */
 struct pt_fs_lent {                     /* the store's file, open for reading */

@@ -87,6 +87,7 @@ struct pt_fs_inode {
 	struct pt_buf info;             /* INFO: the text at info_version of the store; lock */
 	uint64_t info_version;
 	atomic_uint opens;              /* views and many: how often, ever */
+	bool answered;                  /* small readers: an open of it, after which it may be read; lock */
 	struct pt_fs_inode *origin;     /* WHOLE, SEALED: a reference */
 	int backing_id;                 /* WHOLE, while passes > 0: the kernel's name of the file in memory, or, if stored, of the store's own */
 	bool stored;
@@ -114,7 +115,7 @@ struct pt_fs_handle {
 struct pt_fs_counters {
 	atomic_uint_fast64_t ops[32];
 	atomic_uint_fast64_t errors, open_views, open_writers, open_files, published, dropped, read_bytes, written_bytes, stale_retries, stale_dirs;
-	atomic_uint_fast64_t direct_opens, passed_opens, stored_opens, open_waits, ahead_bytes;
+	atomic_uint_fast64_t direct_opens, passed_opens, stored_opens, given_opens, open_waits, ahead_bytes;
 };
 
 enum pt_fs_op {
@@ -417,6 +418,8 @@ void pt_fs_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
 void pt_fs_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, struct fuse_file_info *fi);
 
 /* ---- io.c: what is done with open files ---- */
+/* This thread's buffer for what the kernel is about to be sent, at least size bytes, until it is asked for again; NULL: no memory. */
+void *pt_fs_reply_buffer(struct pt_fs *fs, size_t size);
 void pt_fs_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi);
 void pt_fs_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, off_t off, struct fuse_file_info *fi);
 void pt_fs_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);

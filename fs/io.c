@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 
-/* One buffer a thread for replies to reads, so that the data path does not allocate. */
+/* One buffer a thread for bytes on their way to the kernel, so that the data path does not allocate. */
 static pthread_key_t buffer_key;
 static pthread_once_t buffer_once = PTHREAD_ONCE_INIT;
 
@@ -35,7 +35,7 @@ static void buffer_key_make(void)
 	pthread_key_create(&buffer_key, buffer_free);
 }
 
-static void *buffer_get(struct pt_fs *fs, size_t size)
+void *pt_fs_reply_buffer(struct pt_fs *fs, size_t size)
 {
 	struct buffer *b;
 
@@ -88,7 +88,7 @@ void pt_fs_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct f
 	atomic_fetch_add(&fs->counters.ops[PT_FS_OP_READ], 1);
 	if ((h->cached || h->ahead) && pt_fs_cached_reply(req, fs, h, size, (uint64_t)off))
 		return;
-	buf = buffer_get(fs, size);
+	buf = pt_fs_reply_buffer(fs, size);
 	if (!buf)
 		n = pt_fail_nomem();
 	else if (i->kind == PT_FS_CONTROL || i->kind == PT_FS_INFO)

@@ -29,6 +29,7 @@ fs_ptiofs_SOURCES = \
 	fs/open.c \
 	fs/options.c \
 	fs/options.h \
+	fs/pages.c \
 	fs/reader.c \
 	fs/rename.c \
 	fs/sealed.c \
