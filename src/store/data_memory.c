@@ -2,7 +2,8 @@
  *
  * A blob counts with its bytes, from the first write on (what is written furthest, then the sealed size), until it was
  * removed and its last reader is gone. Large ones are maps of their own, on huge pages where the system gives them, and out of
- * a reserve that has its pages already, as far as that goes (reserve.h). What the reserve holds fits into the capacity beside the blobs.
+ * a reserve that has its pages already, as far as that goes (reserve.h), and go back there. What the reserve holds fits into the capacity beside the blobs.
+ * What of a blob nobody wrote is zero, also in memory that another blob had: [bytes, room) of such a one is not, and is cleared where a write leaves it out.
  * Pins are counters. Operations complete before they return. Not durable. */
 #include <errno.h>
 #include <pthread.h>
@@ -28,6 +29,7 @@ struct blob {
 	pthread_mutex_t lock;                   /* data and room while staged; taken before the store's */
 	uint64_t room;                          /* of data */
 	uint8_t *data;
+	bool used;                              /* data was another blob's before */
 	int64_t mtime_ns;
 };
 
@@ -42,21 +44,24 @@ struct memory {
 	uint64_t reserve_bytes;
 	pthread_mutex_t lock;                   /* all below, and users of all blobs */
 	uint64_t used;
+	uint64_t rooms;                         /* of all blobs: the memory that they take, in whole pages */
 	struct pt_refmap sealed, staged, pins;
 };
 
-static void data_free(uint8_t *data, uint64_t room)
+static void data_free(struct memory *m, uint8_t *data, uint64_t room)
 {
-	if (room >= MAP_MIN)
+	if (m->reserve && room >= HUGE_MIN)
+		pt_reserve_give(m->reserve, data, room);
+	else if (room >= MAP_MIN)
 		munmap(data, room);
 	else
 		free(data);
 }
 
-/* A new map of zeros. NULL: there is no memory. */
-static uint8_t *data_map(struct memory *m, uint64_t room)
+/* A new map, of zeros unless ret_used says that another blob had it. NULL: there is no memory. */
+static uint8_t *data_map(struct memory *m, uint64_t room, bool *ret_used)
 {
-	uint8_t *data = m->reserve && room >= HUGE_MIN ? pt_reserve_take(m->reserve, room) : NULL;
+	uint8_t *data = m->reserve && room >= HUGE_MIN ? pt_reserve_take(m->reserve, room, ret_used) : NULL;
 
 	if (data)
 		return data;
@@ -64,7 +69,17 @@ static uint8_t *data_map(struct memory *m, uint64_t room)
 	return data == MAP_FAILED ? NULL : data;
 }
 
-/* Grows to hold `need` bytes; new bytes are zero. */
+/* The blob has other memory from now on, or more. */
+static void data_set(struct memory *m, struct blob *b, uint8_t *data, uint64_t room)
+{
+	pthread_mutex_lock(&m->lock);
+	m->rooms += room - b->room;
+	pthread_mutex_unlock(&m->lock);
+	b->data = data;
+	b->room = room;
+}
+
+/* Grows to hold `need` bytes; new bytes are zero, unless `used` says otherwise. */
 static int data_grow(struct memory *m, struct blob *b, uint64_t need)
 {
 	uint64_t room = pt_size_max(need, b->room < INT64_MAX / 2 ? b->room + b->room / 2 : need);
@@ -77,8 +92,7 @@ static int data_grow(struct memory *m, struct blob *b, uint64_t need)
 		if (!data)
 			return pt_fail_nomem();
 		memset(data + b->room, 0, room - b->room);
-		b->data = data;
-		b->room = room;
+		data_set(m, b, data, room);
 		return 0;
 	}
 	if (!pt_size_align(room, room >= HUGE_MIN ? HUGE_MIN : 4096, &room))
@@ -88,7 +102,7 @@ static int data_grow(struct memory *m, struct blob *b, uint64_t need)
 		if (data == MAP_FAILED)
 			return pt_fail_nomem();
 	} else {
-		data = data_map(m, room);
+		data = data_map(m, room, &b->used);
 		if (!data)
 			return pt_fail_nomem();
 		if (b->room)
@@ -97,26 +111,25 @@ static int data_grow(struct memory *m, struct blob *b, uint64_t need)
 	}
 	if (room >= HUGE_MIN)
 		madvise(data, room, MADV_HUGEPAGE);     /* a wish */
-	b->data = data;
-	b->room = room;
+	data_set(m, b, data, room);
 	return 0;
 }
 
-static void blob_free(struct blob *b)
+static void blob_free(struct memory *m, struct blob *b)
 {
-	data_free(b->data, b->room);
+	data_free(m, b->data, b->room);
 	pthread_mutex_destroy(&b->lock);
 	free(b);
 }
 
-/* What the blobs leave. */
+/* What the blobs leave. By the memory that they take, so that what comes back to the reserve fits where it was taken from. */
 static uint64_t memory_room(void *ctx)
 {
 	struct memory *m = ctx;
 	uint64_t room;
 
 	pthread_mutex_lock(&m->lock);
-	room = m->capacity - m->used;
+	room = m->capacity > m->rooms ? m->capacity - m->rooms : 0;
 	pthread_mutex_unlock(&m->lock);
 	return room;
 }
@@ -135,11 +148,13 @@ static void blob_unref(struct memory *m, struct blob *b)
 
 	pthread_mutex_lock(&m->lock);
 	last = --b->users == 0;
-	if (last)
+	if (last) {
 		m->used -= b->bytes;
+		m->rooms -= b->room;
+	}
 	pthread_mutex_unlock(&m->lock);
 	if (last) {
-		blob_free(b);
+		blob_free(m, b);
 		look_at_reserve(m);
 	}
 }
@@ -188,10 +203,10 @@ static void memory_create(void *h, const struct pt_blob_ref *ref, uint64_t size_
 	pt_done_call(done, rc);
 }
 
-/* Accounts for the blob reaching `end` and gives it room. With the blob's lock held. */
-static int reach_locked(struct memory *m, struct blob *b, uint64_t end)
+/* Accounts for the blob reaching `end` and gives it room, of which [off, end) will be written. With the blob's lock held. */
+static int reach_locked(struct memory *m, struct blob *b, uint64_t off, uint64_t end)
 {
-	uint64_t more = end > b->bytes ? end - b->bytes : 0;
+	uint64_t from = b->bytes, more = end > from ? end - from : 0;
 	bool fits;
 	int rc;
 
@@ -206,6 +221,8 @@ static int reach_locked(struct memory *m, struct blob *b, uint64_t end)
 		return fail_full(m);
 	look_at_reserve(m);
 	rc = data_grow(m, b, end);
+	if (rc == 0 && b->used && off > from)
+		memset(b->data + from, 0, off - from);
 	pthread_mutex_lock(&m->lock);
 	if (rc == 0)
 		b->bytes = end;
@@ -223,7 +240,7 @@ static void memory_write(void *h, void *blob, const void *buf, uint64_t len, uin
 
 	/* Growing may move the bytes, so writers of one blob take turns. */
 	pthread_mutex_lock(&b->lock);
-	rc = reach_locked(m, b, off + len);
+	rc = reach_locked(m, b, off, off + len);
 	if (rc == 0)
 		memcpy(b->data + off, buf, len);
 	pthread_mutex_unlock(&b->lock);
@@ -248,7 +265,7 @@ static void memory_seal(void *h, void *blob, uint64_t bytes, struct pt_done *don
 	int rc;
 
 	pthread_mutex_lock(&b->lock);
-	rc = reach_locked(m, b, bytes);
+	rc = reach_locked(m, b, bytes, bytes);
 	pthread_mutex_unlock(&b->lock);
 	if (rc == 0) {
 		pthread_mutex_lock(&m->lock);
@@ -505,13 +522,13 @@ static void memory_sweep(void *h, uint64_t *ret_count, struct pt_done *done)
 	pt_done_call(done, 0);
 }
 
-static void free_blobs(struct pt_refmap *map)
+static void free_blobs(struct memory *m, struct pt_refmap *map)
 {
 	struct pt_refmap_node *n;
 
 	while (map->buckets && (n = pt_refmap_any(map))) {
 		pt_refmap_remove(map, n);
-		blob_free((struct blob *)n);
+		blob_free(m, (struct blob *)n);
 	}
 	pt_refmap_done(map);
 }
@@ -522,8 +539,9 @@ static void memory_close(void *h)
 	struct memory *m = h;
 
 	pt_reserve_free(m->reserve);
-	free_blobs(&m->sealed);
-	free_blobs(&m->staged);
+	m->reserve = NULL;
+	free_blobs(m, &m->sealed);
+	free_blobs(m, &m->staged);
 	while (m->pins.buckets && (n = pt_refmap_any(&m->pins))) {
 		pt_refmap_remove(&m->pins, n);
 		free(n);
