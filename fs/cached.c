@@ -44,9 +44,7 @@ int pt_fs_cached_start(struct pt_fs *fs)
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
 	int rc;
 
-	rc = pt_marks_create(&fs->marks);
-	if (rc == 0)
-		rc = pt_workers_create_idle(1, &fs->idle);
+	rc = pt_workers_create_idle(1, &fs->idle);
 	if (rc == 0)
 		rc = pt_workers_create(cpus < 2 ? 2 : cpus > WORKERS_MAX ? WORKERS_MAX : (uint32_t)cpus, &fs->workers);
 	if (rc == 0)
@@ -67,8 +65,6 @@ void pt_fs_cached_stop(struct pt_fs *fs)
 	fs->cache = NULL;
 	pt_workers_free(fs->idle);
 	fs->idle = NULL;
-	pt_marks_free(fs->marks);
-	fs->marks = NULL;
 	pt_buffers_done(&fs->buffers);
 	pt_workers_free(fs->workers);
 	fs->workers = NULL;
@@ -214,20 +210,18 @@ struct whole_file {
 
 static void whole_file_get(struct pt_fs *fs, struct pt_fs_inode *whole, const struct pt_vcache_key *key, struct whole_file *ret_file)
 {
-	bool stored, marked;
+	bool stored;
 
 	memset(ret_file, 0, sizeof(*ret_file));
-	marked = pt_fs_stored_marked(fs, key);          /* which ends when the file is found to be another */
 	ret_file->copy = pt_vcache_find(fs->cache, key, false);
 	pthread_mutex_lock(&whole->lock);
 	stored = whole->passes && whole->stored;
 	pthread_mutex_unlock(&whole->lock);
 	if (stored || !ret_file->copy)
-		pt_fs_stored_get(fs, whole->origin, key, &ret_file->lent);
+		pt_fs_stored_get(fs, whole->origin, &ret_file->lent);
 	if (stored) {
 		pthread_mutex_lock(&whole->lock);
-		if (marked || ret_file->lent.held)
-			whole->changed = !ret_file->lent.held;
+		whole->changed = !ret_file->lent.held;
 		ret_file->changed = whole->changed;
 		pthread_mutex_unlock(&whole->lock);
 	}
@@ -236,16 +230,14 @@ static void whole_file_get(struct pt_fs *fs, struct pt_fs_inode *whole, const st
 }
 
 /* -EAGAIN: not this time; -EOPNOTSUPP: the kernel refuses. */
-static int whole_pass(fuse_req_t req, struct pt_fs *fs, struct pt_fs_inode *whole, const struct pt_vcache_key *key, const struct whole_file *file, struct fuse_file_info *fi)
+static int whole_pass(fuse_req_t req, struct pt_fs *fs, struct pt_fs_inode *whole, const struct whole_file *file, struct fuse_file_info *fi)
 {
-	bool stored, had;
+	bool stored;
 	int rc = -EAGAIN;
 
 	pthread_mutex_lock(&whole->lock);
 	stored = whole->passes ? whole->stored : !file->copy;
-	/* What the kernel has already it goes on with, unless the file is known to be another one than was looked through. */
-	had = whole->passes && stored && !whole->changed && !pt_fs_stored_marked(fs, key);
-	if (!whole->plain && (whole->passes || atomic_load(&fs->passthrough)) && (had || (stored ? file->lent.held != NULL : file->copy != NULL)))
+	if (!whole->plain && (whole->passes || atomic_load(&fs->passthrough)) && (stored ? file->lent.held != NULL : file->copy != NULL))
 		rc = pass_locked(req, whole, stored ? file->lent.fd : pt_vcache_file_fd(file->copy), fi);
 	if (rc == 0 && whole->passes == 1)
 		whole->changed = false;
@@ -293,7 +285,7 @@ int pt_fs_whole_open(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h, s
 	fi->noflush = 1;
 	pt_fs_reader_key(fs, origin, &key);
 	whole_file_get(fs, whole, &key, &file);
-	rc = opens_origin(fs, origin, &file, fuse_req_ctx(req)->pid, fi->flags) ? -ESTALE : whole_pass(req, fs, whole, &key, &file, fi);
+	rc = opens_origin(fs, origin, &file, fuse_req_ctx(req)->pid, fi->flags) ? -ESTALE : whole_pass(req, fs, whole, &file, fi);
 	pt_fs_stored_put(fs, &file.lent);
 	if (rc == -ESTALE || rc == -EIO) {
 		pt_vcache_put(fs->cache, file.copy);
@@ -370,7 +362,7 @@ struct pt_fs_inode *pt_fs_whole_prefer(struct pt_fs *fs, struct pt_fs_inode *i, 
 	if (pt_fs_intent_unpassed(fs, tid, i->node))
 		return i;
 	file = pt_vcache_find(fs->cache, &key, false);
-	if (!file && (i->kind != PT_FS_SEALED || !pt_fs_stored_marked(fs, &key)))
+	if (!file && (i->kind != PT_FS_SEALED || !pt_fs_stored_found(fs, i)))
 		return i;
 	if (pt_fs_inode_get(fs, PT_FS_WHOLE, i->node, i->dir, i->name, i->stamp, &whole) < 0) {
 		pt_fail_clear();

@@ -45,10 +45,10 @@ struct pt_fs_lent {                     /* the store's file, open for reading */
 bool pt_fs_stored_is(struct pt_fs *fs, struct pt_fs_inode *i);
 /* An open of i, pinned: it is found right, and to be opened by its whole node. Else *ret_looking is what the open is to hold, or NULL: it is still being looked through. */
 bool pt_fs_stored_open(fuse_req_t req, struct pt_fs *fs, struct pt_fs_inode *i, const struct pt_vcache_key *key, struct pt_vcache_file **ret_looking);
-/* It was found right, when last looked at. */
-bool pt_fs_stored_marked(struct pt_fs *fs, const struct pt_vcache_key *key);
+/* A sealed i, which need not be pinned, was found right when last looked at. */
+bool pt_fs_stored_found(struct pt_fs *fs, const struct pt_fs_inode *i);
 /* The file of i, pinned, which was found right and is as it was then. -ESTALE: it is not. */
-int pt_fs_stored_get(struct pt_fs *fs, struct pt_fs_inode *i, const struct pt_vcache_key *key, struct pt_fs_lent *ret_lent);
+int pt_fs_stored_get(struct pt_fs *fs, struct pt_fs_inode *i, struct pt_fs_lent *ret_lent);
 /* What the store's file of i, pinned, is like. -ESTALE: i has none, or it cannot be had. */
 int pt_fs_stored_state(struct pt_fs *fs, struct pt_fs_inode *i, struct pt_file_state *ret_state);
 void pt_fs_stored_put(struct pt_fs *fs, struct pt_fs_lent *lent);

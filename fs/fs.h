@@ -17,7 +17,8 @@
 
 #include "cache/ahead.h"
 #include "cache/cache.h"
-#include "cache/marks.h"
+#include "base/file_state.h"
+#include "cache/cache.h"
 #include "manifest/repo.h"
 #include "tensor/tensor.h"
 #include "tree/models.h"
@@ -172,7 +173,6 @@ struct pt_fs {
 	struct pt_buffers buffers;
 	struct pt_workers *idle;        /* where nobody else wants the processor */
 	struct pt_vcache *cache;
-	struct pt_marks *marks;         /* files of the store that were found right (stored.c) */
 	atomic_bool stored_taken, stored_refused;       /* the kernel passes reads through to the store's files; it does not */
 	atomic_uint waiting;            /* opens that wait for a view to be whole */
 	atomic_bool passthrough;        /* the kernel takes files in memory */
@@ -580,6 +580,9 @@ void pt_fs_sealed_unpin(struct pt_fs *fs, struct pt_fs_inode *inode);
 bool pt_fs_sealed_stored(const struct pt_fs_inode *inode, struct pt_blob_ref *ret_blob);        /* as pt_container_stored */
 int pt_fs_sealed_check(struct pt_fs_inode *inode, uint64_t len, uint64_t off);          /* as pt_container_check */
 bool pt_fs_sealed_whole(struct pt_fs_inode *inode, const struct pt_file_state *state);  /* as pt_container_whole */
+/* Whether it was found right when last looked at, pinned or not; a hint for who looks it up. */
+void pt_fs_sealed_found(struct pt_fs_inode *inode, bool right);
+bool pt_fs_sealed_is_found(const struct pt_fs_inode *inode);
 int64_t pt_fs_sealed_read(struct pt_fs_inode *inode, void *buf, uint64_t len, uint64_t off);
 uint64_t pt_fs_sealed_cut(struct pt_fs_inode *inode, uint64_t off, uint64_t max);       /* as pt_container_cut */
 void pt_fs_sealed_stat(struct pt_fs_inode *inode, struct stat *st);

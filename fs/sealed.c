@@ -21,6 +21,7 @@ struct pt_fs_sealed {
 	uint32_t pins;
 	struct pt_container *container; /* while pins > 0 */
 	uint32_t held;                  /* objects of the container, for its release */
+	atomic_bool found;              /* right, when last looked at (stored.c) */
 };
 
 static void attributes_locked(struct pt_fs_sealed *s, const struct pt_node *n)
@@ -185,6 +186,16 @@ int pt_fs_sealed_check(struct pt_fs_inode *i, uint64_t len, uint64_t off)
 bool pt_fs_sealed_whole(struct pt_fs_inode *i, const struct pt_file_state *state)
 {
 	return pt_container_whole(i->sealed->container, pt_file_state_stamp(state));
+}
+
+void pt_fs_sealed_found(struct pt_fs_inode *i, bool right)
+{
+	atomic_store(&i->sealed->found, right);
+}
+
+bool pt_fs_sealed_is_found(const struct pt_fs_inode *i)
+{
+	return atomic_load(&i->sealed->found);
 }
 
 uint64_t pt_fs_sealed_cut(struct pt_fs_inode *i, uint64_t off, uint64_t max)

@@ -2,7 +2,7 @@
  * "Which way a view is served").
  *
  * Before that all of the file is looked through, by the threads and in the pieces in which other files are read into memory (cache/); an open waits for it as long, and reads until
- * then are answered as always, verified chunk by chunk. That a file was found right is kept as a mark (cache/marks.h), which holds as long as the file is unchanged; no
+ * then are answered as always, verified chunk by chunk. That a file was found right is known of its chunks (manifest/checked.h), as long as the file is unchanged; no
  * descriptor is kept: the kernel has one of its own while a file is open or mapped. Nothing is lent by stores that are no directory here. */
 #include "config.h"
 
@@ -59,19 +59,28 @@ static int lend(struct pt_fs *fs, struct pt_fs_inode *i, struct pt_fs_lent *ret_
 	return 0;
 }
 
-bool pt_fs_stored_marked(struct pt_fs *fs, const struct pt_vcache_key *key)
+bool pt_fs_stored_found(struct pt_fs *fs, const struct pt_fs_inode *i)
 {
-	return !atomic_load(&fs->stored_refused) && pt_marks_has(fs->marks, key);
+	return !atomic_load(&fs->stored_refused) && pt_fs_sealed_is_found(i);
 }
 
-int pt_fs_stored_get(struct pt_fs *fs, struct pt_fs_inode *i, const struct pt_vcache_key *key, struct pt_fs_lent *ret_lent)
+/* The file is one that was found right, and is as it was then; who looks it up is told. */
+static bool is_right(struct pt_fs *fs, struct pt_fs_inode *i, const struct pt_file_state *state)
+{
+	bool right = fs->options->verify == PT_VERIFY_OFF || pt_fs_sealed_whole(i, state);
+
+	pt_fs_sealed_found(i, right);
+	return right;
+}
+
+int pt_fs_stored_get(struct pt_fs *fs, struct pt_fs_inode *i, struct pt_fs_lent *ret_lent)
 {
 	struct pt_fs_lent lent;
 	int rc = lend(fs, i, &lent);
 
 	if (rc < 0)
 		return rc;
-	if (!pt_marks_match(fs->marks, key, &lent.state)) {
+	if (!is_right(fs, i, &lent.state)) {
 		pt_fs_stored_put(fs, &lent);
 		return -ESTALE;
 	}
@@ -125,7 +134,6 @@ static bool kernel_takes(fuse_req_t req, struct pt_fs *fs, int fd)
 struct looking {
 	struct pt_fs *fs;
 	struct pt_fs_inode *inode;      /* a reference and a pin */
-	struct pt_vcache_key key;       /* of the mark */
 	struct pt_fs_lent lent;         /* as it was before */
 };
 
@@ -143,8 +151,7 @@ static int looking_finish(void *ctx)
 
 	if (pt_file_state_get(l->lent.fd, &after) < 0 || !pt_file_state_same(&after, &l->lent.state))
 		return -EAGAIN;
-	pt_marks_put(l->fs->marks, &l->key, &after);
-	return 0;
+	return is_right(l->fs, l->inode, &after) ? 0 : -EAGAIN;
 }
 
 static void looking_release(void *ctx)
@@ -175,7 +182,7 @@ static struct pt_vcache_file *look(struct pt_fs *fs, struct pt_fs_inode *i, cons
 		pt_fail_clear();
 		return NULL;
 	}
-	*l = (struct looking){ .fs = fs, .inode = pt_fs_inode_ref(fs, i), .key = *key, .lent = *lent };
+	*l = (struct looking){ .fs = fs, .inode = pt_fs_inode_ref(fs, i), .lent = *lent };
 	source.ctx = l;
 	look_key.word[0] |= KEY_LOOK;
 	look_key.word[3] = pt_hash64(&lent->state, sizeof(lent->state));        /* what is found of a file before it was changed is another thing */
@@ -197,9 +204,7 @@ bool pt_fs_stored_open(fuse_req_t req, struct pt_fs *fs, struct pt_fs_inode *i, 
 		pt_fs_stored_put(fs, &lent);
 		return false;
 	}
-	if (fs->options->verify == PT_VERIFY_OFF || pt_fs_sealed_whole(i, &lent.state))
-		pt_marks_put(fs->marks, key, &lent.state);
-	if (pt_marks_match(fs->marks, key, &lent.state)) {
+	if (is_right(fs, i, &lent.state)) {
 		pt_fs_stored_put(fs, &lent);
 		return true;
 	}

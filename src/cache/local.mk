@@ -3,6 +3,5 @@ libptio_core_la_SOURCES += \
 	src/cache/ahead.c src/cache/ahead.h \
 	src/cache/cache.c src/cache/cache.h src/cache/cache_int.h src/cache/fill.c \
 	src/cache/reserve.c \
-	src/cache/marks.c src/cache/marks.h \
 	src/cache/memory.c src/cache/memory.h \
 	src/cache/work.c src/cache/work.h

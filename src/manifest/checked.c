@@ -237,7 +237,7 @@ static void take_proof(struct pt_repo *repo, struct pt_checked_object *o, const 
 {
 	uint64_t i;
 
-	if (repo->options.verify != PT_VERIFY_TOUCH || !stamp || all_set(o) || !pt_data_proved(&repo->store->data, blob, stamp))
+	if (repo->options.verify != PT_VERIFY_TOUCH || o->bytes < PT_CHECKED_KEPT_MIN || all_set(o) || !pt_data_proved(&repo->store->data, blob, stamp))
 		return;
 	pthread_mutex_lock(&repo->checked->lock);
 	for (i = 0; stamp == o->stamp && i < o->words; i++)
@@ -248,7 +248,7 @@ static void take_proof(struct pt_repo *repo, struct pt_checked_object *o, const 
 
 static uint64_t look_at_stamp(struct pt_repo *repo, struct pt_checked_object *object, const struct pt_blob_ref *blob, bool anew)
 {
-	uint64_t stamp = object->bytes < PT_CHECKED_KEPT_MIN ? 0 : pt_data_stamp(&repo->store->data, blob), begun;
+	uint64_t stamp = object->bytes < PT_CHECKED_KEPT_MIN && !anew ? 0 : pt_data_stamp(&repo->store->data, blob), begun;
 	bool look;
 
 	pthread_mutex_lock(&repo->checked->lock);
@@ -360,7 +360,7 @@ void pt_checked_tell(struct pt_repo *repo, struct pt_checked_object *object, con
 	pthread_mutex_lock(&repo->checked->lock);
 	stamp = object->epoch == begun ? object->stamp : 0;
 	pthread_mutex_unlock(&repo->checked->lock);
-	if (stamp && all_set(object) && pt_data_stamp(&repo->store->data, blob) == stamp)
+	if (stamp && object->bytes >= PT_CHECKED_KEPT_MIN && all_set(object) && pt_data_stamp(&repo->store->data, blob) == stamp)
 		pt_data_prove(&repo->store->data, blob, stamp);
 }
 

@@ -13,7 +13,7 @@ struct pt_checked_object;
 int pt_checked_create(struct pt_checked **ret_checked);
 void pt_checked_free(struct pt_checked *checked);
 /* Each get wants a put. What has been verified is remembered after the last one, of the objects that were put last, in PT_CHECKED_KEPT_BYTES of memory, and counts
- * again if the engine says then that the bytes are still the same (pt_data_stamp). Smaller objects than PT_CHECKED_KEPT_MIN are sooner hashed than looked at. -ENOMEM; -EIO: no
+ * again if the engine says then that the bytes are still the same (pt_data_stamp). Smaller objects than PT_CHECKED_KEPT_MIN are sooner hashed than looked at, but where that is asked for (renew). -ENOMEM; -EIO: no
  * object has so many bytes, or others say that it has another number of them. */
 #define PT_CHECKED_KEPT_BYTES ((uint64_t)8 << 20)
 #define PT_CHECKED_KEPT_MIN ((uint64_t)64 << 10)

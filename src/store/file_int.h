@@ -43,6 +43,8 @@ void pt_file_read(void *h, const struct pt_data_range *ranges, size_t count, str
 void pt_file_stat(void *h, const struct pt_blob_ref *ref, uint64_t *ret_bytes, struct pt_done *done);
 int pt_file_stamp(void *h, const struct pt_blob_ref *ref, uint64_t *ret_stamp);
 pt_fdcache_open_fn pt_file_open_blob;
+/* As pt_fdcache_get; a file of which another has taken the name is not it. */
+int pt_file_get_named(struct pt_file_store *f, const struct pt_blob_ref *ref, struct pt_fdcache_file **ret_file);
 int pt_file_fd_get(void *h, const struct pt_blob_ref *ref, int *ret_fd, void **ret_lent);
 void pt_file_fd_put(void *h, void *lent);
 /* file_proof.c */

@@ -30,7 +30,7 @@ int pt_file_stamp(void *h, const struct pt_blob_ref *ref, uint64_t *ret_stamp)
 	struct pt_file_state state;
 	int rc;
 
-	rc = pt_fdcache_get(f->cache, ref, &file);
+	rc = pt_file_get_named(f, ref, &file);
 	if (rc < 0)
 		return rc;
 	rc = pt_file_state_get(file->fd, &state);

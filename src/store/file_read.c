@@ -58,12 +58,29 @@ void pt_file_stat(void *h, const struct pt_blob_ref *ref, uint64_t *ret_bytes, s
 	pt_done_call(done, rc);
 }
 
+int pt_file_get_named(struct pt_file_store *f, const struct pt_blob_ref *ref, struct pt_fdcache_file **ret_file)
+{
+	char name[PT_FILE_NAME_LEN + 3];
+	struct stat st;
+	int rc;
+
+	rc = pt_fdcache_get(f->cache, ref, ret_file);
+	if (rc < 0 || fstat((*ret_file)->fd, &st) < 0 || st.st_nlink)
+		return rc;
+	pt_file_object_name(ref, name);
+	if (faccessat(f->objects, name, F_OK, 0) < 0)
+		return 0;
+	pt_fdcache_forget(f->cache, ref);
+	pt_fdcache_put(f->cache, *ret_file);
+	return pt_fdcache_get(f->cache, ref, ret_file);
+}
+
 /* Opened for reading only, so whoever gets it cannot write through it. */
 int pt_file_fd_get(void *h, const struct pt_blob_ref *ref, int *ret_fd, void **ret_lent)
 {
 	struct pt_file_store *f = h;
 	struct pt_fdcache_file *file;
-	int rc = pt_fdcache_get(f->cache, ref, &file);
+	int rc = pt_file_get_named(f, ref, &file);
 
 	if (rc < 0)
 		return rc;

@@ -532,7 +532,10 @@ START_TEST(what_was_changed_since_is_verified_again)
 	char path[512], copy[520];
 	uint8_t byte, buf;
 	struct stat st;
-	int fd, to;
+	uint64_t stamp;
+	void *lent;
+	int fd, to, got;
+	ino_t ino;
 
 	help_store(repo, node, PT_WRITTEN_FULL, &shape, 0, 1, -1, NULL, 1);
 	ck_assert_uint_eq(chunks_hashed(PT_VERIFY_TOUCH), 0);
@@ -571,7 +574,17 @@ START_TEST(what_was_changed_since_is_verified_again)
 	times[0] = st.st_atim;
 	times[1] = st.st_mtim;
 	check_ok(futimens(to, times));
+	m = pinned();                   /* who had the old one open notices as well */
+	stamp = pt_data_stamp(&repo->store->data, &m->objects[0].blob);
 	check_ok(rename(copy, path));
+	ck_assert_uint_ne(pt_data_stamp(&repo->store->data, &m->objects[0].blob), stamp);
+	check_ok(pt_data_fd_get(&repo->store->data, &m->objects[0].blob, &got, &lent));
+	check_ok(fstat(to, &st));
+	ino = st.st_ino;
+	check_ok(fstat(got, &st));
+	ck_assert_uint_eq(st.st_ino, ino);
+	pt_data_fd_put(&repo->store->data, lent);
+	unpinned(m);
 	close(to);
 	close(fd);
 	ck_assert_uint_eq(chunks_hashed(PT_VERIFY_TOUCH), 3);
@@ -709,13 +722,15 @@ START_TEST(what_was_verified_is_remembered_within_bounds)
 	struct pt_checked_object *o;
 	struct pt_manifest *m;
 	uint64_t begun;
+	uint8_t mine;
 
 	help_store(repo, node, PT_WRITTEN_FULL, &shape, 0, 1, -1, NULL, 1);
 	unproved();
 	m = pinned();
 	object.blob = m->objects[0].blob;
+	mine = object.blob.id.b[0];     /* which is held */
 	for (int i = 0; i < 10; i++) {
-		object.blob.id.b[0] = (uint8_t)i;
+		object.blob.id.b[0] = (uint8_t)(mine + 1 + i);
 		check_ok(pt_checked_get(repo->checked, &object, &o));
 		begun = pt_checked_begin(repo, o, &m->objects[0].blob);
 		ck_assert(!pt_checked_test(o, 5));
@@ -723,7 +738,7 @@ START_TEST(what_was_verified_is_remembered_within_bounds)
 		pt_checked_put(repo->checked, o);
 	}
 	for (int i = 9; i >= 0; i--) {
-		object.blob.id.b[0] = (uint8_t)i;
+		object.blob.id.b[0] = (uint8_t)(mine + 1 + i);
 		check_ok(pt_checked_get(repo->checked, &object, &o));
 		pt_checked_begin(repo, o, &m->objects[0].blob);
 		ck_assert_int_eq(pt_checked_test(o, 5), i >= 3);
@@ -731,7 +746,7 @@ START_TEST(what_was_verified_is_remembered_within_bounds)
 		pt_checked_put(repo->checked, o);
 	}
 	/* Another record of the same id, with another size, is another object. */
-	object.blob.id.b[0] = 9;
+	object.blob.id.b[0] = (uint8_t)(mine + 1 + 9);
 	object.bytes = 2 << 20;
 	check_ok(pt_checked_get(repo->checked, &object, &o));
 	pt_checked_put(repo->checked, o);

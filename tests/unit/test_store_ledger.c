@@ -373,6 +373,34 @@ START_TEST(a_file_that_was_settled_shows_each_later_change_at_once)
 }
 END_TEST
 
+START_TEST(each_change_after_it_was_looked_at_shows)
+{
+	struct timespec times[2] = { { .tv_sec = 1 }, { .tv_sec = 1 } };
+	struct pt_file_state before, after;
+	int fd = openat(dirfd_, "file", O_RDWR | O_CREAT, 0640);
+
+	MUST(fd >= 0 && write(fd, "0123456789", 10) == 10);
+	ck_assert_int_eq(pt_file_state_get(fd, &before), 0);
+	ck_assert_uint_eq(before.size, 10);
+	ck_assert(pt_file_state_same(&before, &before));
+	switch (_i) {                   /* at once after it was looked at */
+	case 0:
+		MUST(pwrite(fd, "x", 1, 5) == 1);
+		break;
+	case 1:
+		MUST(ftruncate(fd, 11) == 0);
+		break;
+	case 2:
+		MUST(pwrite(fd, "x", 1, 5) == 1 && futimens(fd, times) == 0);
+		break;
+	}
+	ck_assert_int_eq(pt_file_state_get(fd, &after), 0);
+	ck_assert(!pt_file_state_same(&before, &after));
+	ck_assert_uint_ne(pt_file_state_stamp(&before), pt_file_state_stamp(&after));
+	close(fd);
+}
+END_TEST
+
 START_TEST(each_allocation_may_fail)
 {
 	struct pt_ledger *l = NULL;
@@ -406,6 +434,7 @@ static void add(TCase *t)
 	tcase_add_test(t, old_files_of_other_boots_go_and_young_ones_stay);
 	tcase_add_test(t, it_does_not_grow_beyond_its_bound);
 	tcase_add_test(t, a_file_that_was_settled_shows_each_later_change_at_once);
+	tcase_add_loop_test(t, each_change_after_it_was_looked_at_shows, 0, 3);
 	tcase_add_test(t, each_allocation_may_fail);
 }
 

@@ -1,4 +1,4 @@
-/* tests/unit/test_marks.c - files that are looked through where they lie, and the marks of those that were found right. */
+/* tests/unit/test_looking.c - files that are looked through where they lie. */
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -8,10 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
 #include "base/error.h"
 #include "cache/cache_int.h"
-#include "cache/marks.h"
 #include "cache_source.h"
 
 /* ---- looking through ---- */
@@ -260,95 +258,10 @@ START_TEST(who_waits_for_an_idle_filling_has_it_done_by_all_threads)
 }
 END_TEST
 
-/* ---- marks ---- */
-
-static int file_new(void)
-{
-	char name[] = "marks-XXXXXX";
-	int fd = mkstemp(name);
-
-	ck_assert_int_ge(fd, 0);
-	unlink(name);
-	ck_assert_int_eq(pwrite(fd, "0123456789", 10, 0), 10);
-	return fd;
-}
-
-START_TEST(a_mark_holds_as_long_as_the_file_is_unchanged)
-{
-	struct pt_vcache_key key = { { 1 } }, other = { { 2 } };
-	struct pt_file_state before, after;
-	struct pt_marks *m;
-	int fd = file_new();
-
-	ck_assert_int_eq(pt_marks_create(&m), 0);
-	ck_assert_int_eq(pt_file_state_get(fd, &before), 0);
-	ck_assert_uint_eq(before.size, 10);
-	pt_marks_put(m, &key, &before);
-	ck_assert(pt_marks_has(m, &key) && !pt_marks_has(m, &other));
-	ck_assert(pt_marks_match(m, &key, &before) && !pt_marks_match(m, &other, &before));
-	switch (_i) {                   /* at once after it was looked at */
-	case 0:
-		ck_assert_int_eq(pwrite(fd, "x", 1, 5), 1);
-		break;
-	case 1:
-		ck_assert_int_eq(ftruncate(fd, 11), 0);
-		break;
-	case 2: {
-		struct timespec times[2] = { { .tv_sec = 1 }, { .tv_sec = 1 } };
-
-		ck_assert_int_eq(pwrite(fd, "x", 1, 5), 1);
-		ck_assert_int_eq(futimens(fd, times), 0);
-		break;
-	}
-	}
-	ck_assert_int_eq(pt_file_state_get(fd, &after), 0);
-	ck_assert(!pt_file_state_same(&before, &after));
-	ck_assert(!pt_marks_match(m, &key, &after));
-	ck_assert(!pt_marks_has(m, &key));
-	close(fd);
-	pt_marks_free(m);
-}
-END_TEST
-
-START_TEST(there_is_a_bounded_number_of_marks_and_the_latest_are_kept)
-{
-	struct pt_file_state state = { .ino = 1 };
-	struct pt_marks *m;
-	uint64_t i, kept = 0;
-
-	ck_assert_int_eq(pt_marks_create(&m), 0);
-	for (i = 0; i < 100000; i++) {
-		struct pt_vcache_key key = { { i } };
-
-		pt_marks_put(m, &key, &state);
-		ck_assert(pt_marks_match(m, &key, &state));
-	}
-	for (i = 0; i < 100000; i++) {
-		struct pt_vcache_key key = { { i } };
-
-		kept += pt_marks_has(m, &key);
-	}
-	ck_assert_uint_ge(kept, 1000);
-	ck_assert_uint_le(kept, 10000);
-	pt_marks_free(m);
-}
-END_TEST
-
-START_TEST(a_failing_allocation_is_told)
-{
-	struct pt_marks *m;
-
-	pt_alloc_fail_after(0);
-	ck_assert_int_eq(pt_marks_create(&m), -ENOMEM);
-	pt_alloc_fail_after(-1);
-	pt_marks_free(NULL);
-}
-END_TEST
-
 int main(void)
 {
-	Suite *suite = suite_create("marks");
-	TCase *tc = tcase_create("marks");
+	Suite *suite = suite_create("looking");
+	TCase *tc = tcase_create("looking");
 	SRunner *runner;
 	int failed;
 
@@ -360,9 +273,6 @@ int main(void)
 	tcase_add_test(tc, how_fast_files_are_looked_through_says_nothing_of_filling);
 	tcase_add_test(tc, an_idle_filling_goes_on_when_nobody_holds_it_and_drives_nothing_out);
 	tcase_add_test(tc, who_waits_for_an_idle_filling_has_it_done_by_all_threads);
-	tcase_add_loop_test(tc, a_mark_holds_as_long_as_the_file_is_unchanged, 0, 3);
-	tcase_add_test(tc, there_is_a_bounded_number_of_marks_and_the_latest_are_kept);
-	tcase_add_test(tc, a_failing_allocation_is_told);
 	suite_add_tcase(suite, tc);
 	runner = srunner_create(suite);
 	srunner_run_all(runner, CK_NORMAL);
