@@ -394,6 +394,13 @@ void pt_fs_file_release(struct pt_fs *fs, struct pt_fs_inode *inode, bool writes
 		pt_fs_errors_add(fs, rc, inode, NULL, "close");
 }
 
+static int spool_write_locked(struct pt_fs *fs, struct pt_fs_file *f, const void *buf, uint64_t len, uint64_t off)
+{
+	int rc = pt_fs_file_spool_locked(fs, f, false);
+
+	return rc < 0 ? rc : pt_io_pwrite(f->spool, buf, len, off);
+}
+
 int pt_fs_file_write(struct pt_fs *fs, struct pt_fs_inode *inode, const void *buf, uint64_t len, uint64_t off)
 {
 	struct pt_fs_file *f = inode->file;
@@ -407,11 +414,9 @@ int pt_fs_file_write(struct pt_fs *fs, struct pt_fs_inode *inode, const void *bu
 		pt_fs_file_unlock(inode);
 		return rc < 0 ? rc : 0;
 	}
-	rc = pt_fs_file_spool_locked(fs, f, false);
-	if (rc == 0)
-		rc = pt_io_pwrite(f->spool, buf, len, off);
-	if (rc == -ENOSPC && pt_fs_gc_room(fs))         /* the spool is in the store's directory, if that can be */
-		rc = pt_io_pwrite(f->spool, buf, len, off);
+	rc = spool_write_locked(fs, f, buf, len, off);
+	if ((rc == -ENOSPC || rc == -EDQUOT) && pt_fs_gc_room(fs))      /* the spool is in the store's directory, if that can be */
+		rc = spool_write_locked(fs, f, buf, len, off);
 	if (rc == 0) {
 		f->dirty = true;
 		f->mtime_ns = pt_time_now_ns();

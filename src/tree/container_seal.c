@@ -170,7 +170,8 @@ int pt_container_writer_replay(struct pt_container_writer *w, pt_container_out_f
 		rc = part_seal(w);
 	if (rc < 0)
 		return rc;
-	return w->body == PT_BODY_VERBATIM ? payload_back(w, w->fed, fn, ctx) : segments_back(w, fn, ctx);
+	rc = w->body == PT_BODY_VERBATIM ? payload_back(w, w->fed, fn, ctx) : segments_back(w, fn, ctx);
+	return rc < 0 ? pt_writer_fail(w, rc, true) : 0;        /* who tries again is told the same */
 }
 
 void pt_container_writer_free(struct pt_container_writer *w)

@@ -1,4 +1,5 @@
 """A store whose filesystem is full: nothing that was there is lost, whoever looks at which result, and all works when there is room again."""
+import errno
 import os
 import subprocess
 
@@ -93,3 +94,42 @@ def test_a_store_in_memory_gives_what_was_superseded_to_the_next(memory, mounts)
     for n in range(12):
         np.save(mnt / "w/full.npy", np.full(KIB * KIB, n, np.float32))
         assert np.load(mnt / "w/full.npy")[-1] == n
+
+
+@pytest.mark.parametrize("number", ("ENOSPC", "EDQUOT"))
+def test_a_write_that_found_no_room_is_never_anything_else(mounts, monkeypatch, number):
+    """Also when it is tried again, by one who sees a short write, and there was something to collect."""
+    monkeypatch.setenv("PTIO_FAULTS", f"data.seal:error={number}:after=4")
+    mount = mounts()
+    data = safetensors.torch.save({"a": torch.arange(1 << 20), "b": torch.arange(10)})
+    for _ in range(2):                  # two objects each
+        (mount / "model.safetensors").write_bytes(data)
+    fd = os.open(mount / "other.safetensors", os.O_WRONLY | os.O_CREAT)
+    at, seen = 0, []
+    while at < len(data) and len(seen) < 3:
+        try:
+            at += os.write(fd, data[at:])
+        except OSError as e:
+            seen.append(errno.errorcode[e.errno])
+    try:
+        os.close(fd)
+    except OSError as e:
+        seen.append(errno.errorcode[e.errno])
+    assert seen == [number] * 4
+    assert (mount / "model.safetensors").read_bytes() == data
+
+
+def test_a_change_that_finds_no_room_for_a_copy_says_so_each_time(small, mounts):
+    """A tensor file that is changed while it is written is copied to a spool, which is in the store's filesystem."""
+    mount = mounts(store=small.store)
+    data = safetensors.torch.save({"a": torch.arange(1 << 20), "b": torch.arange(1 << 19)})
+    fd = os.open(mount / "model.safetensors", os.O_WRONLY | os.O_CREAT)
+    os.write(fd, data[:-1000])
+    small.fill(leave=4 << 20)
+    for _ in range(2):
+        with pytest.raises(OSError) as e:
+            os.pwrite(fd, b"x", 5000)
+        assert e.value.errno == errno.ENOSPC
+    with pytest.raises(OSError) as e:
+        os.close(fd)
+    assert e.value.errno == errno.ENOSPC
