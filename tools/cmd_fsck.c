@@ -1,4 +1,4 @@
-/* tools/cmd_fsck.c - ptio fsck: whether the store in a directory is sound. */
+/* tools/cmd_fsck.c - ptio fsck: whether the store in a directory is sound, and another index where its own is not. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -61,9 +61,11 @@ static int usage(void)
 
 int cmd_fsck(struct cli *cli, int argc, char **argv)
 {
-	enum { OPT_VERIFY = 256 };
+	enum { OPT_VERIFY = 256, OPT_REBUILD, OPT_DRY };
 	static const struct option options[] = {
 		{ "verify", no_argument, NULL, OPT_VERIFY },
+		{ "rebuild", no_argument, NULL, OPT_REBUILD },
+		{ "dry-run", no_argument, NULL, OPT_DRY },
 		{ NULL, 0, NULL, 0 },
 	};
 	struct fsck f = { .cli = cli };
@@ -71,11 +73,16 @@ int cmd_fsck(struct cli *cli, int argc, char **argv)
 	int opt, status;
 
 	while ((opt = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		if (opt != OPT_VERIFY)
+		if (opt == OPT_VERIFY)
+			f.verify = true;
+		else if (opt == OPT_REBUILD)
+			f.rebuild = true;
+		else if (opt == OPT_DRY)
+			f.dry_run = true;
+		else
 			return usage();
-		f.verify = true;
 	}
-	if (argc - optind > 1)
+	if (argc - optind > 1 || (f.dry_run && !f.rebuild) || (f.rebuild && f.verify))
 		return usage();
 	if (optind < argc)
 		cli->store = argv[optind];
@@ -92,7 +99,7 @@ int cmd_fsck(struct cli *cli, int argc, char **argv)
 	if (!f.uri)
 		return fsck_failed(pt_fail_nomem());
 	f.dir = f.uri + 4;
-	status = fsck_check(&f);
+	status = f.rebuild ? fsck_rebuild(&f) : fsck_check(&f);
 	fsck_progress(&f, NULL, 0);
 	free(f.uri);
 	return status;

@@ -25,7 +25,20 @@ int fsck_failed(int rc);
 /* On a terminal: how far it has come. what NULL: takes the line away. */
 void fsck_progress(struct fsck *f, const char *what, uint64_t done);
 
+#define FSCK_LOST "lost+found"
+
+/* fsck_check.c: the index file alone: it is sound, and not older than its snapshots. -EIO with a sentence: it is not. */
+int fsck_check_index(struct fsck *f);
 /* fsck_check.c: looks at the whole store. Exit status. */
 int fsck_check(struct fsck *f);
+
+/* fsck_rebuild.c: another index in place of one that is not sound. Exit status. */
+int fsck_rebuild(struct fsck *f);
+
+struct fsck_rescue {
+	uint64_t tensors, files, parts, bytes;
+};
+/* fsck_rescue.c: in the repository that is open, names for blobs that have none. now: for a directory below lost+found/ where there is one already. */
+int fsck_rescue(struct fsck *f, const char *now, struct fsck_rescue *ret_got);
 
 #endif

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "manifest/audit.h"
+#include "store/snapshots.h"
 #include "tools/fsck.h"
 #include "tree/container.h"
 
@@ -93,12 +94,21 @@ static int open_store(struct fsck *f, bool *ret_damaged)
 	return rc;
 }
 
-static int check_index_file(struct fsck *f)
+/* An index that lost its log, or was put back from a copy, may be sound and old. */
+int fsck_check_index(struct fsck *f)
 {
 	char *index = pt_asprintf("%s/index.db", f->dir);
+	struct pt_snapshot *all = NULL;
 	uint64_t version, records;
-	int rc = index ? pt_meta_sqlite_check(index, false, &version, &records) : pt_fail_nomem();
+	size_t count = 0;
+	int rc = index ? pt_snapshots_list(f->dir, &all, &count) : pt_fail_nomem();
 
+	/* In this order: those that are made meanwhile are newer than what is seen of the index. */
+	if (rc == 0)
+		rc = pt_meta_sqlite_check(index, false, &version, &records);
+	if (rc == 0 && count && all[0].version > version)
+		rc = pt_fail(EIO, "the index %s is older than its snapshot %s: what was committed last is lost from it", index, all[0].name);
+	free(all);
 	free(index);
 	return rc;
 }
@@ -134,11 +144,13 @@ int fsck_check(struct fsck *f)
 	if (rc < 0 && !damaged)
 		return fsck_failed(rc);
 	if (rc == 0)
-		rc = check_index_file(f);
+		rc = fsck_check_index(f);
 	if (rc == 0)
 		rc = look(f);
 	if (rc == -EIO) {
 		fsck_problem(f, "%s", pt_fail_sentence());
+		if (!strstr(pt_fail_sentence(), "--rebuild"))
+			fsck_say(f, "ptio fsck --rebuild %s makes another index, of a snapshot and what the objects say of themselves", f->dir);
 		rc = 0;
 	}
 	if (rc < 0)

@@ -17,6 +17,8 @@ tools_ptio_SOURCES = \
 	tools/files.c \
 	tools/fsck.h \
 	tools/fsck_check.c \
+	tools/fsck_rebuild.c \
+	tools/fsck_rescue.c \
 	tools/links.c \
 	tools/main.c
 tools_ptio_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)

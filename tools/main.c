@@ -19,7 +19,7 @@ const struct cli_command cli_commands[] = {
 	{ "wait", "--complete [--after=REV] [--timeout=SECONDS] PATH...", "wait until tensors are complete", cmd_wait },
 	{ "warm", "[-q] PATH...", "read files of a mount (paths with the mountpoint) so that they are in memory for others", cmd_warm },
 	{ "gc", "[--pending-older-than=SECONDS] [--orphans-older-than=SECONDS]", "remove what nothing names any more", cmd_gc },
-	{ "fsck", "[--verify] [STORE]", "check that a store's directory is sound: index, objects, and with --verify every byte", cmd_fsck },
+	{ "fsck", "[--verify] [--rebuild [--dry-run]] [STORE]", "check that a store's directory is sound: index, objects, with --verify every byte; --rebuild a damaged index", cmd_fsck },
 	{ NULL, NULL, NULL, NULL },
 };
 

@@ -88,6 +88,18 @@ static const char *owner(struct comparison *c, size_t from, size_t to, char ret_
 	return from < to ? "garbage" : "nothing";
 }
 
+/* Garbage may be gone already, for the collector only wants its record away; a tensor file is asked for its objects by whoever reads its description. */
+static bool is_wanted(const struct comparison *c, size_t from, size_t to)
+{
+	const struct seen_use *u = (const void *)c->uses.data;
+	size_t i;
+
+	for (i = from; i < to; i++)
+		if (u[i].node)
+			return true;
+	return false;
+}
+
 /* Its record has gone since it was looked at: the collector was here. */
 static bool collected(struct comparison *c, const struct pt_id *id)
 {
@@ -178,7 +190,7 @@ static int compare(struct comparison *c, const struct pt_id *id)
 	if (r->rec.refs != to - from)
 		pt_audit_say(c->a, "%s: object %s is named by %zu places, and its record says %u", who, hex, to - from, (unsigned)r->rec.refs);
 	check_hashes(c, r, h, needs_hashes(c, from, to), who, hex);
-	if ((!f || f->bytes != r->rec.bytes) && collected(c, id))
+	if ((!f || f->bytes != r->rec.bytes) && (!is_wanted(c, from, to) || collected(c, id)))
 		return 0;
 	if (!f || f->kind != r->rec.kind || (from < to && u[from].kind != r->rec.kind)) {
 		pt_audit_say(c->a, "%s: object %s is missing", who, hex);

@@ -111,3 +111,14 @@ void pt_blob_discard(struct pt_repo *repo, const struct pt_blob_ref *blob, int r
 	if (!pt_id_is_zero(&blob->id))
 		pt_blob_give_up(repo, blob, rc != -EIO);
 }
+
+int pt_blob_is_referred(struct pt_repo *repo, const struct pt_blob_ref *blob, bool *ret_referred)
+{
+	struct pt_blob_rec rec;
+	uint64_t version;
+	int rc = pt_rec_blob(repo, &blob->id, &rec, &version);
+
+	if (!rc)
+		*ret_referred = version != 0;
+	return rc;
+}

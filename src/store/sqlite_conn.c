@@ -135,18 +135,18 @@ int pt_sqlite_conn_fail_errno(struct pt_sqlite_conn *c, int sqlite_rc, int err)
 	case SQLITE_FORMAT:
 		if (err == EIO || err == ENXIO)         /* SQLite takes what cannot be read for damaged */
 			return pt_fail(EIO, "the index %s cannot be read: %s; see the kernel log for what the device says", c->name, strerror(err));
-		return pt_fail(EIO, "the index %s is damaged, or is not a ptio index (%s); restore a copy of it", c->name,
+		return pt_fail(EIO, "the index %s is damaged, or is not a ptio index (%s); run ptio fsck --rebuild on its store", c->name,
 			       sqlite3_errstr(sqlite_rc));
 	case SQLITE_IOERR:
 		if (sqlite_rc == SQLITE_IOERR_DATA)
-			return pt_fail(EIO, "a page of the index %s is damaged (its checksum does not match); restore a copy of it",
+			return pt_fail(EIO, "a page of the index %s is damaged (its checksum does not match); run ptio fsck --rebuild on its store",
 				       c->name);
 		return fail_system(c, err, EIO);
 	case SQLITE_CANTOPEN:
 	case SQLITE_PERM:
 		return fail_system(c, err, EIO);
 	default:
-		return pt_fail(EIO, "the index %s failed: %s; try again, and if it stays so restore a copy of it", c->name,
+		return pt_fail(EIO, "the index %s failed: %s; try again, and if it stays so run ptio fsck --rebuild on its store", c->name,
 			       c->db ? sqlite3_errmsg(c->db) : sqlite3_errstr(sqlite_rc));
 	}
 }
@@ -215,7 +215,7 @@ static int check_format(struct pt_sqlite_conn *c)
 	if (rc < 0)
 		return rc;
 	if (id != APPLICATION_ID)
-		return pt_fail(EIO, "%s is not a ptio index, or is damaged; give the directory of a ptio store", c->name);
+		return pt_fail(EIO, "%s is not a ptio index, or is damaged; give the directory of a ptio store, and if it is one run ptio fsck --rebuild on its store", c->name);
 	rc = query_int(c, "SELECT value FROM ptio WHERE name = 'format'", -1, &format);
 	if (rc < 0)
 		return rc;
@@ -223,7 +223,7 @@ static int check_format(struct pt_sqlite_conn *c)
 		return pt_fail(ENOTSUP, "the index %s has format %lld, made by a newer ptio; this one knows format %d: upgrade ptio",
 			       c->name, (long long)format, PT_SQLITE_FORMAT);
 	if (format != PT_SQLITE_FORMAT)
-		return pt_fail(EIO, "the index %s has no valid format number; restore a copy of it", c->name);
+		return pt_fail(EIO, "the index %s has no valid format number; run ptio fsck --rebuild on its store", c->name);
 	return 0;
 }
 

@@ -152,7 +152,7 @@ int pt_sqlite_file_prepare(const char *path, enum pt_sqlite_mode *ret_mode)
 	if (!S_ISREG(st.st_mode))
 		return pt_fail(EIO, "the index %s is not a file; give the directory of a ptio store", path);
 	if (st.st_size < PT_SQLITE_PAGE)
-		return pt_fail(EIO, "the index %s is cut short (%lld bytes); restore a copy of it", path,
+		return pt_fail(EIO, "the index %s is cut short (%lld bytes); run ptio fsck --rebuild on its store", path,
 			       (long long)st.st_size);
 	if (statvfs(path, &fs) < 0)
 		return pt_fail(errno, "cannot look at the filesystem of the index %s: %s", path, strerror(errno));

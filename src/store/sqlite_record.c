@@ -25,7 +25,7 @@ static int fail_damaged(const void *key, size_t len)
 			pt_buf_printf(&name, "%%%02X", b);
 	}
 	pt_buf_append_u8(&name, 0);
-	rc = pt_fail(EIO, "index record \"%s\" is damaged; run ptio verify to see which tensors can still be read, and restore a copy of the index", pt_buf_failed(&name) ? "?" : (char *)name.data);
+	rc = pt_fail(EIO, "index record \"%s\" is damaged; run ptio verify to see which tensors can still be read, and ptio fsck --rebuild for another index", pt_buf_failed(&name) ? "?" : (char *)name.data);
 	pt_buf_done(&name);
 	return rc;
 }
@@ -54,7 +54,7 @@ int pt_sqlite_highest(struct pt_sqlite_conn *c, uint64_t *ret_version)
 	if (rc == 0)
 		rc = pt_sqlite_conn_step(c, stmt);
 	if (rc == 0)
-		return pt_fail(EIO, "the index %s has lost its version number; restore a copy of it", c->name);
+		return pt_fail(EIO, "the index %s has lost its version number; run ptio fsck --rebuild on its store", c->name);
 	if (rc < 0)
 		return rc;
 	*ret_version = (uint64_t)sqlite3_column_int64(stmt, 0);

@@ -170,7 +170,7 @@ static int check_new(const char *dir)
 	if (rc == 0)
 		rc = any_entry(objects, is_full_bucket, &any);
 	if (rc == 0 && any)
-		rc = pt_fail(EIO, "the store %s has objects but no index (%s); restore a copy of the index", dir, INDEX_NAME);
+		rc = pt_fail(EIO, "the store %s has objects but no index (%s); run ptio fsck --rebuild on it", dir, INDEX_NAME);
 	free(objects);
 	return rc;
 }
@@ -240,11 +240,11 @@ static int open_dir(struct pt_store *s, const char *path, const struct pt_store_
 	}
 	if (!s->dir)
 		return pt_fail_nomem();
-	index = pt_asprintf("%s/%s", s->dir, INDEX_NAME);
+	index = pt_asprintf("%s/%s", s->dir, o->index ? o->index : INDEX_NAME);
 	if (!index)
 		return pt_fail_nomem();
-	rc = prepare_dir(s->dir, index, o);
-	if (rc == 0)
+	rc = o->index ? 0 : prepare_dir(s->dir, index, o);
+	if (rc == 0 && !o->index)
 		rc = pt_held_take(s->dir, false, &s->held);
 	if (rc == 0)
 		rc = pt_meta_sqlite_open(index, &s->meta);

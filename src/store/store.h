@@ -21,6 +21,7 @@ struct pt_store {
 struct pt_store_options {
 	bool read_only;                 /* refuse every change; the store must exist */
 	bool create;                    /* make a dir: store that is not there */
+	const char *index;              /* of a dir: store that the caller has alone: another index in its directory, made if it is not there; NULL: the store's own */
 	bool force;                     /* allow a dir: store on NFS, 9p or FUSE */
 	/* Fault layer stacked under both engines: "" or e.g. "data.read:error=EIO:after=3,meta.commit:delay_ms=200,data.seal:crash:after=1".
 	 * NULL: from the environment PTIO_FAULTS. See store/fault.h. */

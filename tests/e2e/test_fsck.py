@@ -1,6 +1,9 @@
-"""ptio fsck: what it says of stores that are sound, and of such as are not."""
+"""ptio fsck: what it says of stores that are sound, and of such as are not; and what it makes of these."""
+import os
 import pathlib
+import signal
 import subprocess
+import time
 
 import numpy as np
 import pytest
@@ -12,11 +15,11 @@ from clients import random_array
 from conftest import PTIO
 from harm import flip_on_disk, objects_of
 
-CLEAN, LEFT, FAILED, USAGE = 0, 4, 8, 16
+CLEAN, MENDED, LEFT, FAILED, USAGE = 0, 1, 4, 8, 16
 
 
-def fsck(store, *args):
-    done = subprocess.run([str(PTIO), "fsck", *args, str(store)], capture_output=True, text=True)
+def fsck(store, *args, faults=""):
+    done = subprocess.run([str(PTIO), "fsck", *args, str(store)], capture_output=True, text=True, env={**os.environ, "PTIO_FAULTS": faults})
     return done.returncode, done.stdout + done.stderr
 
 
@@ -84,7 +87,7 @@ def test_an_object_that_is_missing_cut_or_changed_is_named_with_its_key(store):
 
 
 def test_objects_of_tensor_files_are_looked_at_too(store):
-    blob = next(p for p in objects_of(store) if p.suffix == ".blob" and b"model.a.weight" in p.read_bytes()[8:200])
+    blob = next(p for p in objects_of(store) if p.suffix == ".blob" and p.stat().st_size > 10000 and b"model.a.weight" in p.read_bytes()[8:200])
     data = blob.read_bytes()
     blob.unlink()
     status, text = fsck(store)
@@ -135,3 +138,288 @@ def test_what_is_no_store_or_not_asked_rightly(scratch):
     assert fsck("ptio://127.0.0.1:1")[0] == USAGE
     assert fsck(scratch, "--nonsense")[0] == USAGE
     assert not pathlib.Path(scratch / "none").exists()
+
+
+def is_clean(store):
+    status, text = fsck(store, "--verify")
+    assert status == CLEAN, text
+
+
+def contents(mnt):
+    """Bytes of every file and view that a mount lists, by path."""
+    got = {}
+    for at, _, names in os.walk(mnt.point):
+        for name in names:
+            path = pathlib.Path(at) / name
+            if ".ptio" not in str(path.relative_to(mnt.point)):
+                got[str(path.relative_to(mnt.point))] = path.read_bytes()
+    return got
+
+
+def snapshots(store):
+    return sorted((store / "snapshots").glob("index-*.db"))
+
+
+def wait_for_snapshots(store, count):
+    deadline = time.monotonic() + 60
+    while len(snapshots(store)) < count:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def damage(store, how):
+    index = store / "index.db"
+    data = bytearray(index.read_bytes())
+    if how == "removed":
+        index.unlink()
+    elif how == "truncated":
+        index.write_bytes(data[: len(data) // 3])
+    elif how == "zeroed":
+        index.write_bytes(bytes(4096) + data[4096:])
+    elif how == "flipped":
+        for page in np.random.default_rng(3).choice(np.arange(1, len(data) // 4096), 5, replace=False):
+            data[int(page) * 4096 + 1000] ^= 16
+        index.write_bytes(data)
+    elif how == "empty":
+        index.write_bytes(b"")
+
+
+HOW = ("removed", "truncated", "zeroed", "flipped", "empty")
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_with_a_snapshot_everything_is_back_under_its_name(store, mounts, how):
+    mnt = mounts()
+    before = contents(mnt)
+    assert len(before) > 30 and mnt.stop() == 0 and len(snapshots(store)) == 1
+    objects = {p: p.read_bytes() for p in objects_of(store)}
+    damage(store, how)
+    refused = subprocess.run([str(PTIO), "-s", str(store), "ls"], capture_output=True, text=True)
+    assert refused.returncode == 1 and "ptio fsck --rebuild" in refused.stderr
+    status, text = fsck(store, "--rebuild", "--dry-run")
+    assert status == CLEAN and "nothing was changed" in text and not list(store.glob("index.damaged*")), text
+    status, text = fsck(store, "--rebuild")
+    assert status == MENDED, text
+    assert len(list(store.glob("index.damaged-*"))) == (how != "removed")
+    assert {p: p.read_bytes() for p in objects_of(store)} == objects
+    is_clean(store)
+    mnt = mounts()
+    assert contents(mnt) == before
+    torch.save(torch.ones(5), mnt.key("after") / "full")
+    assert torch.load(mnt / "after" / "full").sum() == 5
+
+
+def test_without_a_snapshot_everything_is_found_again(mounts, scratch):
+    mnt = mounts(options="snapshots=0")
+    fill(mnt, scratch)
+    before = contents(mnt)
+    store = scratch / "store"
+    assert mnt.stop() == 0 and not (store / "snapshots").exists()
+    (store / "index.db").unlink()
+    status, text = fsck(store, "--rebuild")
+    assert status == MENDED and "no sound snapshot" in text, text
+    is_clean(store)
+    mnt = mounts()
+    lost = mnt / "lost+found"
+    assert os.listdir(mnt.point) == ["lost+found"]
+    got = contents(mnt)
+    # Tensors have their keys and cuts; files the bytes, under names of their own.
+    for name in (n for n in before if n.split("/")[0] in ("many", "slices", "writers", "scoped", "dict") and not n.endswith("sd.pt")):
+        assert got["lost+found/" + name] == before[name], name
+    files = {v for n, v in got.items() if n.startswith("lost+found/files/")}
+    assert files == {before["files/model.safetensors"], before["files/one.pt"], before["files/notes.txt"]}
+    assert [n for n in got if "waits/part-0-of-3-" in n]
+    # And they get their names again.
+    os.rename(lost / "many", mnt / "many")
+    model = next(p for p in (lost / "files").iterdir() if p.read_bytes() == before["files/model.safetensors"])
+    mnt.key("m")
+    os.rename(model, mnt / "m" / "model.safetensors")
+    assert torch.equal(torch.load(mnt / "m" / "model.a.weight" / "full"), torch.arange(4000.0).reshape(100, 40))
+    assert {n: v for n, v in contents(mnt).items() if n.startswith("many/")} == {n: v for n, v in before.items() if n.startswith("many/")}
+
+
+def test_what_came_went_and_changed_after_the_snapshot(mounts, scratch):
+    """Deleted names stay deleted; what is new is below lost+found/, also what replaced something."""
+    store = scratch / "store"
+    mnt = mounts(options="snapshots=604800")
+    fill(mnt, scratch)
+    assert mnt.stop() == 0 and len(snapshots(store)) == 1
+    mnt = mounts(options="snapshots=604800")
+    before = contents(mnt)
+    for name in ("many/k0", "slices/d0"):
+        subprocess.run(["rm", "-r", str(mnt / name)], check=True)
+    (mnt / "files" / "model.safetensors").unlink()
+    new = torch.full((7, 3), 5.0)
+    torch.save(new, mnt / "many" / "k1" / "full")
+    for r in range(2):
+        torch.save(new, mnt.key("made") / f"tp={r}of2,dim=1" / "full")
+    safetensors.torch.save_file({"x": new, "y": new + 1}, mnt.key("late") / "late.safetensors")
+    late = (mnt / "late" / "late.safetensors").read_bytes()
+    (mnt / "late" / "words").write_text("words")
+    assert mnt.stop() == 0
+    assert subprocess.run([str(PTIO), "-s", str(store), "gc", "--orphans-older-than=0"]).returncode == 0
+    damage(store, "zeroed")
+    status, text = fsck(store, "--rebuild")
+    assert status == MENDED and "many/k0: dropped" in text and "found lost+found/made" in text, text
+    is_clean(store)
+    mnt = mounts()
+    got = contents(mnt)
+    for gone in ("many/k0", "slices/d0", "files/model.safetensors", "late", "made"):
+        assert not (mnt / gone).exists(), gone
+    for name in ("many/k1", "made"):
+        assert torch.equal(torch.load(mnt / "lost+found" / name / "full"), new)
+    files = [v for n, v in got.items() if n.startswith("lost+found/files/")]
+    assert late in files and b"words" in files
+    for name in (n for n in before if n.startswith(("many/k7/", "slices/d1/", "writers/", "files/one", "dict/"))):
+        assert got[name] == before[name], name
+
+
+def test_an_older_snapshot_serves_when_the_newest_is_damaged_too(store, mounts):
+    mnt = mounts(options="snapshots=1")
+    torch.save(torch.ones(4), mnt.key("second") / "full")
+    wait_for_snapshots(store, 2)
+    assert mnt.stop() == 0
+    newest = snapshots(store)[-1]
+    flip_on_disk(newest, 4096 * 3 + 100)
+    damage(store, "truncated")
+    status, text = fsck(store, "--rebuild")
+    assert status == MENDED and newest.name + ": " in text, text
+    assert fsck(store)[0] == CLEAN
+    mnt = mounts()
+    assert torch.load(mnt / "many" / "k3" / "full").shape == (50, 6)
+    assert list(mnt.point.rglob("second"))
+
+
+def test_parts_that_could_be_of_two_writes_are_never_mixed(mounts, scratch):
+    store = scratch / "store"
+    mnt = mounts(options="snapshots=0,gc=off")
+    for value in (1.0, 2.0):
+        for r in range(2):
+            torch.save(torch.full((4, 4), value), mnt.key("w") / f"tp={r}of2,dim=0" / "full")
+    assert mnt.stop() == 0
+    (store / "index.db").unlink()
+    status, text = fsck(store, "--rebuild")
+    assert status == MENDED and "4 parts of sets" in text, text
+    mnt = mounts()
+    parts = sorted(os.listdir(mnt / "lost+found" / "w"))
+    assert len(parts) == 4 and all(p.startswith("part-") for p in parts)
+    values = sorted(torch.load(mnt / "lost+found" / "w" / p / "full")[0, 0].item() for p in parts)
+    assert values == [1, 1, 2, 2]
+
+
+def test_an_index_without_its_log_is_behind_its_snapshot(mounts, scratch):
+    store = scratch / "store"
+    mnt = mounts(options="snapshots=1")
+    for i in range(3):
+        torch.save(torch.full((4, 4), float(i)), mnt.key(f"k{i}") / "full")
+    wait_for_snapshots(store, 1)
+    mnt.kill()
+    log = store / "index.db-wal"
+    assert log.stat().st_size > 0
+    log.unlink()
+    (store / "index.db-shm").unlink()
+    status, text = fsck(store, "--rebuild")
+    assert status == MENDED, text
+    mnt = mounts()
+    found = [mnt / f"k{i}" if (mnt / f"k{i}").exists() else mnt / "lost+found" / f"k{i}" for i in range(3)]
+    assert [torch.load(p / "full")[0, 0].item() for p in found] == [0, 1, 2]
+
+
+def test_nobody_may_have_the_store_open_and_a_sound_one_is_left_alone(store, mounts):
+    status, text = fsck(store, "--rebuild")
+    assert status == CLEAN and "not rebuilt" in text, text
+    assert not list(store.glob("index.damaged-*"))
+    mnt = mounts()
+    status, text = fsck(store, "--rebuild")
+    assert status == FAILED and f"process {mnt.process.pid} (ptiofs)" in text, text
+    (store / "index.db").rename(store.parent / "taken")
+    status, text = fsck(store, "--rebuild")
+    assert status == FAILED and f"process {mnt.process.pid} (ptiofs)" in text, text
+    (store.parent / "taken").rename(store / "index.db")
+
+
+def test_killed_at_any_point_it_is_run_again(mounts, scratch):
+    store = scratch / "store"
+    mnt = mounts(options="snapshots=0")
+    fill(mnt, scratch)
+    before = contents(mnt)
+    assert mnt.stop() == 0
+    damage(store, "truncated")
+    objects = {p: p.read_bytes() for p in objects_of(store)}
+    for after in (0, 1, 3, 10, 20, 40):
+        for crash in ("crash", "crash-after"):
+            assert fsck(store, "--rebuild", faults=f"meta.commit:{crash}:after={after}")[0] == -signal.SIGKILL
+    # Between the steps of the exchange: the old index is aside, its log is not.
+    (store / "index.db").rename(store / "index.damaged-20260101T000000Z")
+    (store / "index.db-wal").write_bytes(b"old log")
+    assert subprocess.run([str(PTIO), "-s", str(store), "ls"], capture_output=True).returncode == 1
+    assert {p: p.read_bytes() for p in objects_of(store)} == objects
+    status, text = fsck(store, "--rebuild")
+    assert status == MENDED, text
+    assert not list(store.glob("index.db-rebuild*")) and [p.read_bytes() for p in store.glob("index.damaged-*-wal")] == [b"old log"]
+    is_clean(store)
+    mnt = mounts()
+    got = contents(mnt)
+    assert all(got["lost+found/" + n] == before[n] for n in before if n.startswith(("many/", "slices/", "writers/")))
+
+
+def test_objects_that_make_no_sense_are_named_and_kept(store, mounts):
+    bad = store / "objects" / "ab" / ("ab" * 16 + ".safetensors")
+    bad.parent.mkdir(exist_ok=True)
+    bad.write_bytes(b"\x08" + bytes(7) + b"nonsense" + bytes(5000))
+    (store / "index.db").unlink()
+    status, text = fsck(store, "--rebuild")
+    assert status == MENDED | LEFT and "ab" * 16 in text, text
+    assert (store / "lost+found" / bad.name).stat().st_size == 5016
+    is_clean(store)
+
+
+def test_a_tensor_written_again_and_again_is_found_as_it_was_last(mounts, scratch):
+    store = scratch / "store"
+    mnt = mounts(options="snapshots=0,gc=off")
+    for i in range(4):
+        for path in (mnt.key("whole") / "full", mnt.key("one") / "tp=0of1,dim=0" / "full"):
+            torch.save(torch.full((30, 2), float(i)), path)
+    assert mnt.stop() == 0
+    for p in objects_of(store):             # the clock of files ticks more slowly than this writes
+        value = np.frombuffer(p.read_bytes()[-4:], np.float32)[0]
+        os.utime(p, (10**9 + int(value), 10**9 + int(value)))
+    (store / "index.db").unlink()
+    assert fsck(store, "--rebuild")[0] == MENDED
+    is_clean(store)
+    mnt = mounts()
+    for key in ("whole", "one"):
+        assert torch.load(mnt / "lost+found" / key / "full").unique().tolist() == [3]
+
+
+def test_a_tensor_file_whose_bytes_are_damaged_is_no_tensor_file(store):
+    blob = next(p for p in objects_of(store) if p.suffix == ".blob" and p.stat().st_size > 10000 and b"model.a.weight" in p.read_bytes()[8:200])
+    flip_on_disk(blob, -1)
+    (store / "index.db").unlink()
+    for old in snapshots(store):
+        old.unlink()
+    status, text = fsck(store, "--rebuild")
+    assert status == MENDED | LEFT and "damaged: they are not what its checksum says" in text, text
+    is_clean(store)
+
+
+def test_a_second_rebuild_does_not_mix_what_it_finds_with_what_the_first_found(mounts, scratch):
+    store = scratch / "store"
+    mnt = mounts(options="snapshots=0")
+    torch.save(torch.ones(3), mnt.key("a") / "full")
+    assert mnt.stop() == 0
+    (store / "index.db").unlink()
+    assert fsck(store, "--rebuild")[0] == MENDED
+    mnt = mounts()                          # makes a snapshot
+    torch.save(torch.zeros(9), mnt.key("b") / "full")
+    assert mnt.stop() == 0
+    mnt = mounts(options="snapshots=0")
+    torch.save(torch.full((2,), 7.0), mnt.key("a") / "full")
+    assert mnt.stop() == 0
+    (store / "index.db").unlink()
+    assert fsck(store, "--rebuild")[0] == MENDED
+    mnt = mounts()
+    assert torch.equal(torch.load(mnt / "lost+found" / "a" / "full"), torch.ones(3))
+    again, = (p for p in (mnt / "lost+found").iterdir() if p.name.endswith("Z"))
+    assert torch.equal(torch.load(again / "a" / "full"), torch.full((2,), 7.0))
+    assert torch.equal(torch.load(mnt / "b" / "full"), torch.zeros(9))

@@ -611,10 +611,10 @@ START_TEST(a_truncated_index_is_refused)
 	}
 	write_index(bytes, 0);
 	MUST_FAIL(EIO, pt_meta_sqlite_open(path, &meta));
-	ck_assert_ptr_nonnull(strstr(pt_fail_sentence(), "restore a copy"));
+	ck_assert_ptr_nonnull(strstr(pt_fail_sentence(), "ptio fsck --rebuild"));
 	write_index(bytes, len - 4096);
 	MUST_FAIL(EIO, pt_meta_sqlite_open(path, &meta));
-	ck_assert_ptr_nonnull(strstr(pt_fail_sentence(), "restore a copy"));
+	ck_assert_ptr_nonnull(strstr(pt_fail_sentence(), "ptio fsck --rebuild"));
 	free(bytes);
 }
 END_TEST

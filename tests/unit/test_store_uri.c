@@ -120,7 +120,7 @@ START_TEST(objects_without_an_index_are_not_a_new_store)
 	pt_store_close(store);
 	ck_assert_int_eq(unlink(index), 0);
 	MUST_FAIL(EIO, pt_store_open(path, &create, &store));
-	ck_assert_ptr_nonnull(strstr(pt_fail_sentence(), "restore a copy"));
+	ck_assert_ptr_nonnull(strstr(pt_fail_sentence(), "ptio fsck --rebuild"));
 	ck_assert_int_eq(truncate(index, 0), -1);
 	close(open(index, O_WRONLY | O_CREAT, 0600));
 	MUST_FAIL(EIO, pt_store_open(path, &create, &store));

@@ -1,0 +1,420 @@
+/* tools/fsck_rebuild.c - another index in place of one that is lost or damaged.
+ *
+ * It is made beside it, as index.db-rebuild: a copy of the newest snapshot that is sound, or an empty index; what it names and is gone is taken out, what is there and it does not name is
+ * put below lost+found/. Then the old one is put aside, with its log, and the new one gets its name. The store's lock is held alone all the time. Killed at any point before the last
+ * rename, there is no index or the old one, and it can be run again; objects are read, and what makes no sense is moved out of the way. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/io.h"
+#include "store/held.h"
+#include "store/snapshots.h"
+#include "tools/fsck.h"
+#include "tree/container.h"
+
+#define INDEX "index.db"
+#define NEW_INDEX "index.db-rebuild"
+#define COPY_BYTES ((size_t)1 << 20)
+
+struct rebuild {
+	struct fsck *f;
+	int dirfd;
+	char now[32];                   /* UTC, for names */
+	struct fsck_rescue rescue;
+};
+
+/* ---- the base: a snapshot ---- */
+static int copy_file(int dirfd, const char *from, const char *to)
+{
+	int in = openat(dirfd, from, O_RDONLY | O_CLOEXEC), out = openat(dirfd, to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0640), rc = 0;
+	uint8_t *buf = pt_malloc(COPY_BYTES);
+	uint64_t at = 0;
+	int64_t n = 1;
+
+	if (in < 0 || out < 0)
+		rc = pt_fail(errno, "cannot copy %s: %s", from, strerror(errno));
+	else if (!buf)
+		rc = pt_fail_nomem();
+	while (rc == 0 && n > 0) {
+		n = pt_io_pread(in, buf, COPY_BYTES, at);
+		rc = n < 0 ? (int)n : pt_io_pwrite(out, buf, (size_t)n, at);
+		at += n > 0 ? (uint64_t)n : 0;
+		if (rc < 0)
+			pt_fail(-rc, "cannot copy %s: %s", from, strerror(-rc));
+	}
+	if (in >= 0)
+		close(in);
+	if (out >= 0)
+		close(out);
+	free(buf);
+	return rc;
+}
+
+/* What an earlier try has left. */
+static void remove_new(struct rebuild *r)
+{
+	static const char *const names[] = { NEW_INDEX, NEW_INDEX "-wal", NEW_INDEX "-shm", NEW_INDEX "-journal", NEW_INDEX "-reserve" };
+	size_t i;
+
+	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		unlinkat(r->dirfd, names[i], 0);
+}
+
+static int is_sound(struct rebuild *r, const char *name, bool alone)
+{
+	char *path = pt_asprintf("%s/%s", r->f->dir, name);
+	uint64_t version, records;
+	int rc = path ? pt_meta_sqlite_check(path, alone, &version, &records) : pt_fail_nomem();
+
+	free(path);
+	return rc;
+}
+
+/* A snapshot that is damaged, and one that is newer than what the store goes on with, must not be taken for the newest again. */
+static void put_aside(struct rebuild *r, const struct pt_snapshot *s)
+{
+	char from[128], to[128];
+
+	snprintf(from, sizeof(from), "%s/%s", PT_SNAPSHOTS_DIR, s->name);
+	snprintf(to, sizeof(to), "%s/damaged-%s", PT_SNAPSHOTS_DIR, s->name);
+	if (!r->f->dry_run)
+		renameat(r->dirfd, from, r->dirfd, to);
+}
+
+static int take_snapshot(struct rebuild *r)
+{
+	struct pt_snapshot *all = NULL;
+	size_t count = 0, i;
+	char name[128];
+	int rc = pt_snapshots_list(r->f->dir, &all, &count);
+	bool taken = false;
+
+	for (i = 0; rc == 0 && i < count && !taken; i++) {
+		snprintf(name, sizeof(name), "%s/%s", PT_SNAPSHOTS_DIR, all[i].name);
+		rc = is_sound(r, name, true);
+		if (rc == 0) {
+			rc = copy_file(r->dirfd, name, NEW_INDEX);
+			taken = rc == 0;
+			if (taken)
+				fsck_say(r->f, "index: from the snapshot %s", all[i].name);
+		} else if (rc == -EIO) {
+			fsck_say(r->f, "snapshot %s: %s", all[i].name, pt_fail_sentence());
+			put_aside(r, &all[i]);
+			rc = 0;
+		}
+	}
+	free(all);
+	if (rc == 0 && !taken)
+		fsck_say(r->f, "index: there is no sound snapshot, so that all names are lost; everything goes below " FSCK_LOST "/");
+	return rc;
+}
+
+/* ---- what it names and is gone ---- */
+struct gone {
+	struct rebuild *r;
+	struct pt_repo *repo;
+	const char *key;
+	char (*scopes)[PT_LAYOUT_TEXT_MAX];
+	size_t count;
+	bool nomem;
+};
+
+static bool is_there(struct pt_repo *repo, const struct pt_blob_ref *ref, uint64_t bytes, int *rc)
+{
+	uint64_t have = 0;
+	int got = pt_data_stat(&pt_repo_store(repo)->data, ref, &have);
+
+	if (got < 0 && got != -ENOENT)
+		*rc = got;
+	return got == 0 && (!bytes || have == bytes);
+}
+
+static bool all_there(struct pt_repo *repo, const struct pt_object *o, uint32_t count, int *rc)
+{
+	uint32_t i;
+
+	for (i = 0; i < count && *rc == 0; i++)
+		if (!is_there(repo, &o[i].blob, o[i].payload_off + o[i].bytes, rc))
+			return false;
+	return true;
+}
+
+static int look_revision(void *ctx, struct pt_manifest *m)
+{
+	struct gone *g = ctx;
+	void *more;
+	int rc = 0;
+
+	if (all_there(g->repo, m->objects, m->object_count, &rc))
+		return rc;
+	more = pt_reallocarray(g->scopes, g->count + 1, sizeof(*g->scopes));
+	if (!more)
+		return pt_fail_nomem();
+	g->scopes = more;
+	memcpy(g->scopes[g->count++], m->scope, sizeof(m->scope));
+	return rc;
+}
+
+static int look_set(void *ctx, const struct pt_pending *p)
+{
+	struct gone *g = ctx;
+	int rc = 0;
+
+	if (!all_there(g->repo, p->objects, p->object_count, &rc) && rc == 0) {
+		fsck_say(g->r->f, "%s: dropped an incomplete set whose parts are gone", g->key);
+		rc = pt_pending_remove(g->repo, p);
+	}
+	return rc;
+}
+
+static int drop_tensors(struct gone *g, const struct pt_node *node)
+{
+	size_t i;
+	int rc;
+
+	g->count = 0;
+	rc = pt_manifest_list(g->repo, node->id, look_revision, g);
+	for (i = 0; rc == 0 && i < g->count; i++) {
+		fsck_say(g->r->f, "%s%s%s: dropped: it was removed or replaced since, or its bytes are lost", g->key, g->scopes[i][0] ? "/" : "", g->scopes[i]);
+		rc = pt_manifest_remove(g->repo, node->id, g->scopes[i]);
+	}
+	if (rc == 0)
+		rc = pt_pending_list(g->repo, node->id, look_set, g);
+	/* Its directory was most likely removed with it; one that holds something else stays. */
+	if (rc == 0 && g->count) {
+		rc = pt_node_rmdir(g->repo, node->parent, node->name);
+		if (rc == -ENOTEMPTY)
+			rc = 0;
+		else if (rc == 0)
+			rc = pt_node_prune(g->repo, node->parent);
+	}
+	return rc;
+}
+
+static bool file_is_there(struct gone *g, const struct pt_node *node, int *rc)
+{
+	struct pt_container *c = NULL;
+	bool there = true;
+	uint32_t i;
+
+	if (pt_id_is_zero(&node->blob.id))
+		return true;
+	if (!is_there(g->repo, &node->blob, node->kind == PT_NODE_FILE ? node->size : 0, rc) || *rc < 0)
+		return false;
+	if (node->kind != PT_NODE_CONTAINER)
+		return true;
+	*rc = pt_node_pin(g->repo, node);
+	if (*rc < 0)
+		return false;
+	*rc = pt_container_load(g->repo, node, &c);
+	for (i = 0; *rc == 0 && there && i < c->object_count; i++)
+		there = is_there(g->repo, &c->objects[i].blob, c->objects[i].payload_off + c->objects[i].bytes, rc);
+	pt_container_unref(c);
+	pt_node_unpin(g->repo, node);
+	if (*rc == -EIO) {              /* its description is damaged */
+		*rc = 0;
+		there = false;
+	}
+	return there;
+}
+
+static int drop_node(void *ctx, const char *key, const struct pt_node *node)
+{
+	struct gone *g = ctx;
+	int rc = 0;
+
+	g->key = key;
+	if (node->kind == PT_NODE_DIR)
+		return drop_tensors(g, node);
+	if (node->kind == PT_NODE_SYMLINK || file_is_there(g, node, &rc) || rc < 0)
+		return rc;
+	fsck_say(g->r->f, "%s: dropped: the file was removed or replaced since, or its bytes are lost", key);
+	return pt_node_unlink_id(g->repo, node->parent, node->name, node->id);
+}
+
+static int drop_gone(struct rebuild *r, struct pt_repo *repo)
+{
+	struct gone g = { .r = r, .repo = repo };
+	int rc = pt_node_walk(repo, PT_NODE_ROOT, drop_node, &g);
+
+	free(g.scopes);
+	return rc;
+}
+
+/* ---- the exchange ---- */
+static int sync_dir(struct rebuild *r)
+{
+	int rc = pt_io_fsync_dir(r->dirfd);
+
+	return rc < 0 ? pt_fail(-rc, "cannot sync %s: %s", r->f->dir, strerror(-rc)) : 0;
+}
+
+/* -ENOENT is no failure: there was none. */
+static int move(struct rebuild *r, const char *from, const char *to)
+{
+	if (renameat(r->dirfd, from, r->dirfd, to) < 0 && errno != ENOENT)
+		return pt_fail(errno, "cannot move %s/%s away: %s", r->f->dir, from, strerror(errno));
+	return 0;
+}
+
+/* The log goes with its index: beside another one it would be taken in. Without an index the store does not open, so there is no moment at which it could. */
+static int exchange(struct rebuild *r)
+{
+	char aside[64], log[80];
+	struct stat st;
+	bool old = fstatat(r->dirfd, INDEX, &st, 0) == 0;
+	int rc;
+
+	snprintf(aside, sizeof(aside), "index.damaged-%s", r->now);
+	snprintf(log, sizeof(log), "%s-wal", aside);
+	rc = move(r, INDEX, aside);
+	if (rc == 0)
+		rc = sync_dir(r);
+	if (rc == 0)
+		rc = move(r, INDEX "-wal", log);
+	if (rc == 0 && unlinkat(r->dirfd, INDEX "-shm", 0) < 0 && errno != ENOENT)
+		rc = pt_fail(errno, "cannot remove %s/%s-shm: %s", r->f->dir, INDEX, strerror(errno));
+	if (rc == 0)
+		rc = sync_dir(r);
+	if (rc == 0 && renameat(r->dirfd, NEW_INDEX, r->dirfd, INDEX) < 0)
+		rc = pt_fail(errno, "cannot put the new index in place in %s: %s", r->f->dir, strerror(errno));
+	if (rc == 0)
+		rc = sync_dir(r);
+	if (rc == 0) {
+		unlinkat(r->dirfd, NEW_INDEX "-reserve", 0);
+		if (old)
+			fsck_say(r->f, "the damaged index is kept as %s/%s; remove it when all is well", r->f->dir, aside);
+	}
+	return rc;
+}
+
+/* Durable, and without a log beside it. */
+static int close_new(struct rebuild *r)
+{
+	struct stat st;
+	int fd, rc;
+
+	pt_repo_close(r->f->cli->repo);
+	r->f->cli->repo = NULL;
+	if (fstatat(r->dirfd, NEW_INDEX "-wal", &st, 0) == 0 && st.st_size > 0)
+		return pt_fail(EIO, "the log of %s/%s could not be taken in; free some space and try again", r->f->dir, NEW_INDEX);
+	rc = is_sound(r, NEW_INDEX, true);
+	if (rc < 0)
+		return rc;
+	fd = openat(r->dirfd, NEW_INDEX, O_RDONLY | O_CLOEXEC);
+	rc = fd < 0 ? -errno : pt_io_fsync(fd);
+	if (fd >= 0)
+		close(fd);
+	return rc < 0 ? pt_fail(-rc, "cannot sync %s/%s: %s", r->f->dir, NEW_INDEX, strerror(-rc)) : 0;
+}
+
+static int open_new(struct rebuild *r)
+{
+	struct pt_store_options so = { .force = r->f->cli->force, .index = NEW_INDEX };
+	struct pt_repo_options ro = { .verify = PT_VERIFY_TOUCH };
+	struct pt_store *store;
+	int rc = pt_store_open(r->f->uri, &so, &store);
+
+	if (rc < 0)
+		return rc;
+	rc = pt_repo_open(store, &ro, &r->f->cli->repo);
+	if (rc < 0)
+		pt_store_close(store);
+	return rc;
+}
+
+static int make_new(struct rebuild *r)
+{
+	int rc;
+
+	remove_new(r);
+	rc = take_snapshot(r);
+	if (rc == 0)
+		rc = open_new(r);
+	if (rc == 0)
+		rc = drop_gone(r, r->f->cli->repo);
+	if (rc == 0)
+		rc = fsck_rescue(r->f, r->now, &r->rescue);
+	if (rc == 0)
+		rc = close_new(r);
+	return rc;
+}
+
+static int stop(struct rebuild *r, int rc)
+{
+	pt_repo_close(r->f->cli->repo);
+	r->f->cli->repo = NULL;
+	remove_new(r);
+	return fsck_failed(rc);
+}
+
+static int rebuild_held(struct rebuild *r)
+{
+	const struct fsck_rescue *n = &r->rescue;
+	char size[32];
+	int rc = make_new(r);
+
+	if (rc < 0)
+		return stop(r, rc);
+	fsck_say(r->f, "below " FSCK_LOST "/: %llu tensors, %llu files, %llu parts of sets that are not whole (%s)%s", (unsigned long long)n->tensors, (unsigned long long)n->files,
+		 (unsigned long long)n->parts, cli_size(n->bytes, size), n->tensors + n->files + n->parts ? "; give them their names with mv on a mount" : "");
+	if (r->f->dry_run) {
+		remove_new(r);
+		fsck_say(r->f, "nothing was changed (--dry-run)");
+		return r->f->problems ? FSCK_LEFT : FSCK_CLEAN;
+	}
+	rc = exchange(r);
+	if (rc < 0)
+		return fsck_failed(rc);
+	return FSCK_MENDED | (r->f->problems ? FSCK_LEFT : 0);
+}
+
+/* 1: it has to be rebuilt; 0: it is sound. */
+static int is_needed(struct rebuild *r)
+{
+	struct stat st;
+	int rc;
+
+	if (fstatat(r->dirfd, "objects", &st, 0) < 0)
+		return pt_fail(ENOENT, "%s is no store: it has no objects; give the directory of a ptio store", r->f->dir);
+	if (fstatat(r->dirfd, INDEX, &st, 0) < 0)
+		return errno == ENOENT ? 1 : pt_fail(errno, "cannot look at %s/%s: %s", r->f->dir, INDEX, strerror(errno));
+	rc = fsck_check_index(r->f);
+	if (rc == -EIO)
+		fsck_say(r->f, "%s", pt_fail_sentence());
+	return rc == -EIO ? 1 : rc;
+}
+
+int fsck_rebuild(struct fsck *f)
+{
+	struct rebuild r = { .f = f, .dirfd = -1 };
+	time_t t = time(NULL);
+	struct tm tm;
+	int rc, status;
+
+	rc = pt_held_take(f->dir, true, &r.dirfd);
+	if (rc < 0)
+		return fsck_failed(rc);
+	gmtime_r(&t, &tm);
+	strftime(r.now, sizeof(r.now), "%Y%m%dT%H%M%SZ", &tm);
+	rc = is_needed(&r);
+	if (rc > 0) {
+		status = rebuild_held(&r);
+	} else {
+		pt_held_give(r.dirfd);
+		r.dirfd = -1;
+		status = rc < 0 ? fsck_failed(rc) : fsck_check(f);
+		if (rc == 0)
+			fsck_say(f, "the index is sound, so it was not rebuilt");
+	}
+	pt_held_give(r.dirfd);
+	return status;
+}
