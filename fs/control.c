@@ -92,6 +92,7 @@ static int metrics(struct pt_fs *fs, struct pt_buf *out)
 	for (i = 0; i < PT_FS_OP_COUNT; i++)
 		pt_buf_printf(out, "ptio_fs_operations_total{op=\"%s\"} %llu\n", op_names[i], (unsigned long long)atomic_load(&c->ops[i]));
 	metric(out, "fs_read_bytes_total", "counter", "Bytes answered to reads.", atomic_load(&c->read_bytes));
+	metric(out, "fs_overlapped_writes_total", "counter", "Writes that came while another one was being taken.", atomic_load(&c->overlapped_writes));
 	metric(out, "fs_written_bytes_total", "counter", "Bytes taken from writes.", atomic_load(&c->written_bytes));
 	metric(out, "fs_errors_total", "counter", "Failures recorded in .ptio/errors.", atomic_load(&c->errors));
 	metric(out, "fs_published_total", "counter", "Files that became a part or a revision.", atomic_load(&c->published));

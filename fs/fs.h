@@ -116,7 +116,7 @@ struct pt_fs_handle {
 struct pt_fs_counters {
 	atomic_uint_fast64_t ops[32];
 	atomic_uint_fast64_t errors, open_views, open_writers, open_files, published, dropped, read_bytes, written_bytes, stale_retries, stale_dirs;
-	atomic_uint_fast64_t direct_opens, passed_opens, stored_opens, given_opens, open_waits, ahead_bytes;
+	atomic_uint_fast64_t direct_opens, passed_opens, stored_opens, given_opens, open_waits, ahead_bytes, writing, overlapped_writes;
 };
 
 enum pt_fs_op {

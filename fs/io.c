@@ -116,12 +116,15 @@ void pt_fs_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, o
 	(void)fi;
 	pt_fail_clear();
 	atomic_fetch_add(&fs->counters.ops[PT_FS_OP_WRITE], 1);
+	if (atomic_fetch_add(&fs->counters.writing, 1) > 0)
+		atomic_fetch_add(&fs->counters.overlapped_writes, 1);
 	if (i->kind == PT_FS_WRITER)
 		rc = pt_fs_writer_write(fs, i, buf, size, (uint64_t)off, fuse_req_ctx(req)->pid);
 	else if (i->kind == PT_FS_FILE && i->file)
 		rc = pt_fs_file_write(fs, i, buf, size, (uint64_t)off);
 	else
 		rc = -EBADF;
+	atomic_fetch_sub(&fs->counters.writing, 1);
 	if (rc < 0) {
 		pt_fs_fail(req, rc, i, NULL, "write");
 		return;

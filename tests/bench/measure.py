@@ -126,6 +126,14 @@ def publish_file(path, data):
     return now() - begin
 
 
+def publish_and_read(files, path):
+    """A tensor written anew by its ranks (files: of make_tensor), and then read by somebody; the reading is timed."""
+    for name, data in files:
+        write_file(name, data)
+    time.sleep(0.3)                             # a step of a training loop is longer
+    return read_file(path)
+
+
 def write_processor(path, data, mount=None):
     """Of the writer, and of the mount that it writes to."""
     begin = time.process_time() + (mount.processor() if mount else 0)

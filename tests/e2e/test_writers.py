@@ -1,4 +1,5 @@
 """How real writers write: early flushes, duplicated descriptors, sparse copies, temporary names; and what is refused, with a reason."""
+import json
 import os
 import subprocess
 import threading
@@ -129,6 +130,32 @@ def test_cp_preserves_times_and_modes(mnt, w, scratch):
     st = os.stat(w / "full")
     assert (st.st_mode & 0o777, int(st.st_mtime)) == (0o640, 1_000_000_000)
     committed_once(mnt, w)
+
+
+def test_threads_that_write_parts_of_one_file_at_once_give_its_bytes(mnt):
+    data = np.random.default_rng(3).bytes((6 << 20) + 12345)
+    path, step = mnt / "parts.bin", 700_001
+    bad = []
+
+    def write(first):
+        fd = os.open(path, os.O_WRONLY)
+        for off in range(first * step, len(data), 2 * step):
+            if os.pwrite(fd, data[off:off + step], off) != len(data[off:off + step]):
+                bad.append(off)
+        os.close(fd)
+
+    for _ in range(50):
+        with open(path, "wb") as f:
+            f.truncate(len(data))       # the kernel lets one at a time make a file longer
+            threads = [threading.Thread(target=write, args=(n,)) for n in range(2)]
+            [t.start() for t in threads]
+            [t.join() for t in threads]
+        assert not bad and path.read_bytes() == data
+        if not json.loads((mnt / ".ptio/status.json").read_text())["direct_io"] or metric(mnt, "ptio_fs_overlapped_writes_total") >= 1:
+            break
+    else:
+        raise AssertionError("no two writes were under way at once")
+    assert mnt.errors() == ""
 
 
 def test_out_of_order_writes_are_refused_with_a_reason(mnt, w):
