@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -138,6 +139,8 @@ int main(int argc, char **argv)
 	struct launch launch = { -1 };
 	int rc;
 
+	/* One heap: each thread's own would grow by a page at a time, with a system call for each, which is as much as a look-up takes. */
+	mallopt(M_ARENA_MAX, 1);
 	pt_log_setup("ptiofs", PT_LOG_INFO, 0);
 	rc = pt_fs_options_parse(&args, &options);
 	if (rc == 0)

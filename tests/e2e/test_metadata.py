@@ -117,6 +117,28 @@ def test_a_tensor_file_written_through_another_mount_has_its_tensors_at_once(mou
         assert not (one / f"m/v{n}").exists()
 
 
+@pytest.mark.nosan                       # whose allocator has its own ideas
+def test_all_threads_of_the_driver_share_one_heap(mnt):
+    many(mnt, 100)
+
+    def work():
+        for i in range(100):
+            assert (mnt / f"many/t{i}/full.npy").read_bytes()
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    [t.start() for t in threads]
+    [t.join() for t in threads]
+    # A heap of a thread's own lies in an address range of 64 MiB, of which what it has not grown to yet cannot be touched.
+    ranges = []
+    with open(f"/proc/{mnt.process.pid}/maps") as maps:
+        for line in maps:
+            where, mode, _, _, inode = line.split()[:5]
+            first, end = (int(x, 16) for x in where.split("-"))
+            if mode == "---p" and inode == "0" and end % (64 << 20) == 0 and end - first > 32 << 20:
+                ranges.append(line)
+    assert not ranges
+
+
 NAMES = 20000
 
 
