@@ -33,6 +33,7 @@ def part_read(args, t, env):
     steps = make_tensor(env.auto, "steps", env.array, 4, 0)
     one = {"tmpfs file, read(2)": lambda: read_file(env.ref),
            "ptio, one pass": lambda: read_file(env.streamed / "w/full.npy"),
+           "ptio, one pass of a new mount, never verified": lambda: fresh(args, env, lambda m: read_file(m / "w/full.npy"), "serve=stream", known=False),
            "ptio, one pass, verify=off": lambda: read_file(env.unverified / "w/full.npy"),
            "ptio, one pass, O_DIRECT, 4 MiB at a time": lambda: read_file(env.streamed / "w/full.npy", os.O_DIRECT, 4 << 20),
            "ptio, first open of a new mount": lambda: fresh(args, env, lambda m: read_file(m / "w/full.npy")),
@@ -65,13 +66,15 @@ def part_read(args, t, env):
         {"ptio, kept in memory": ">= 0.9"})
     t.run("read of a safetensors file under its own name", "GB/s", size, {
         "tmpfs file, read(2)": lambda: read_file(env.dir / "m.safetensors"),
-        "ptio, first open of a new mount": lambda: fresh(args, env, lambda m: read_file(m / "m/m.safetensors")),
+        "ptio, first open of a new mount, written on this machine": lambda: fresh(args, env, lambda m: read_file(m / "m/m.safetensors")),
+        "ptio, first open of a new mount, never verified": lambda: fresh(args, env, lambda m: read_file(m / "m/m.safetensors"), known=False),
         "ptio, serve=stream": lambda: read_file(env.streamed / "m/m.safetensors"),
         "ptio, kept in memory": lambda: read_file(env.auto / "m/m.safetensors")}, "tmpfs file, read(2)",
-        {"ptio, first open of a new mount": ">= 0.75", "ptio, kept in memory": ">= 1.5"})
+        {"ptio, first open of a new mount, written on this machine": ">= 0.75", "ptio, kept in memory": ">= 1.5"})
     t.run("map of a safetensors file under its own name, fresh process", "GB/s", size, {
         "tmpfs file": lambda: in_process(map_file, str(env.dir / "m.safetensors")),
-        "ptio, first open of a new mount": lambda: fresh(args, env, lambda m: in_process(map_file, str(m / "m/m.safetensors"))),
+        "ptio, first open of a new mount, written on this machine": lambda: fresh(args, env, lambda m: in_process(map_file, str(m / "m/m.safetensors"))),
+        "ptio, first open of a new mount, never verified": lambda: fresh(args, env, lambda m: in_process(map_file, str(m / "m/m.safetensors")), known=False),
         "ptio, serve=stream": lambda: in_process(map_file, str(env.streamed / "m/m.safetensors")),
         "ptio, kept in memory": lambda: in_process(map_file, str(env.auto / "m/m.safetensors"))}, "tmpfs file", {"ptio, kept in memory": ">= 0.9"})
 
@@ -266,10 +269,12 @@ def check(args, env, c):
                 read_file(m / "m/m.safetensors")
                 return m.metrics()
 
-            own = fresh(args, env, first)
-            c.equal("first open of a file of several tensors, passed to the store's own", own["fs_stored_opens_total"], 1)
-            c.equal("its bytes that were looked through before", own["cache_checked_bytes_total"], os.path.getsize(env.dir / "m.safetensors"))
-            c.equal("its bytes that ptiofs answered", own["fs_read_bytes_total"], 0)
+            for known in (False, True):
+                own = fresh(args, env, first, known=known)
+                text = "verified on this machine before" if known else "never verified"
+                c.equal(f"first open of a file of several tensors, {text}, passed to the store's own", own["fs_stored_opens_total"], 1)
+                c.equal("its bytes that were looked through before", own["cache_checked_bytes_total"], 0 if known else os.path.getsize(env.dir / "m.safetensors"))
+                c.equal("its bytes that ptiofs answered", own["fs_read_bytes_total"], 0)
         c.equal("errors", after["fs_errors_total"], 0)
         c.equal("chunks that did not verify", after["store_verify_failures_total"], 0)
         peak, limit = m.resident_peak(), (256 << 20) + after["cache_limit_bytes"]

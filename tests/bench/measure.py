@@ -1,10 +1,12 @@
 """What the benchmarks have in common: a mount, what is timed, a group of ways that are compared, the plot."""
+import contextlib
 import itertools
 import json
 import mmap
 import multiprocessing
 import os
 import pathlib
+import shutil
 import statistics
 import subprocess
 import threading
@@ -63,13 +65,26 @@ class Mount:
 fresh_count = itertools.count()
 
 
-def fresh(args, env, fn):
-    """fn on a mount of its own, which knows nothing yet."""
-    m = Mount(args.build, env.store, env.dir / f"fresh{next(fresh_count)}")
+@contextlib.contextmanager
+def unverified(env):
+    """Meanwhile nobody has verified anything of the store on this machine."""
+    known, aside = env.store / "verified", env.dir / "verified-aside"
+    os.rename(known, aside)
     try:
-        return fn(m)
+        yield
     finally:
-        m.stop()
+        shutil.rmtree(known, ignore_errors=True)
+        os.rename(aside, known)
+
+
+def fresh(args, env, fn, options="", known=True):
+    """fn on a mount of its own, which knows nothing yet; known: but for what was verified on this machine, as what was written on it is."""
+    with contextlib.nullcontext() if known else unverified(env):
+        m = Mount(args.build, env.store, env.dir / f"fresh{next(fresh_count)}", options)
+        try:
+            return fn(m)
+        finally:
+            m.stop()
 
 
 # ---- what is timed; each returns seconds ----
