@@ -146,7 +146,7 @@ static int read_at(struct pt_data *data, const struct pt_blob_ref *blob, uint64_
 	return pt_data_read(data, &range, 1);
 }
 
-static int decode(const struct pt_blob_ref *blob, const char *text, size_t len, uint64_t payload, struct pt_described *d)
+int pt_described_decode(const struct pt_blob_ref *blob, const char *text, size_t len, uint64_t payload, struct pt_described *d)
 {
 	json_t *header = json_loadb(text, len, 0, NULL);
 	const json_t *tensor = json_object_get(header, "tensor"), *offsets = json_object_get(tensor, "data_offsets");
@@ -187,7 +187,7 @@ int pt_object_describe(struct pt_data *data, const struct pt_blob_ref *blob, uin
 	if (!rc)
 		rc = read_at(data, blob, sizeof(head), len, text);
 	if (!rc)
-		rc = decode(blob, text, len, bytes - sizeof(head) - len, d);
+		rc = pt_described_decode(blob, text, len, bytes - sizeof(head) - len, d);
 	if (!rc) {
 		d->part.object.blob = *blob;
 		d->part.object.payload_off = sizeof(head) + len;

@@ -13,6 +13,8 @@ struct pt_described {
 
 /* bytes: of the blob. -EIO: the header is not one that an object of this size and id has; -ENOENT, -ENOMEM. Thread-safe. */
 int pt_object_describe(struct pt_data *data, const struct pt_blob_ref *blob, uint64_t bytes, struct pt_described *ret_d);
+/* The header alone: its text, of a blob with that much payload; fills what is zero in *d but for where the payload is. -EIO. */
+int pt_described_decode(const struct pt_blob_ref *blob, const char *text, size_t len, uint64_t payload, struct pt_described *d);
 /* Its box is the one that the part owns by this rule; always of those that nothing splits, and of tp shards. */
 bool pt_described_split(const struct pt_described *d, enum pt_split split);
 

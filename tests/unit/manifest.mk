@@ -2,12 +2,16 @@
 
 EXTRA_DIST += tests/unit/manifest_help.h
 
-check_PROGRAMS += tests/unit/test_commit tests/unit/test_group tests/unit/test_node tests/unit/test_object tests/unit/test_pin_gc tests/unit/test_record
-TESTS += tests/unit/test_commit tests/unit/test_group tests/unit/test_node tests/unit/test_object tests/unit/test_pin_gc tests/unit/test_record
+check_PROGRAMS += tests/unit/test_commit tests/unit/test_describe tests/unit/test_group tests/unit/test_node tests/unit/test_object tests/unit/test_pin_gc tests/unit/test_record
+TESTS += tests/unit/test_commit tests/unit/test_describe tests/unit/test_group tests/unit/test_node tests/unit/test_object tests/unit/test_pin_gc tests/unit/test_record
 
 tests_unit_test_commit_SOURCES = tests/unit/test_commit.c
 tests_unit_test_commit_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_commit_LDADD = $(UNIT_LIBS)
+
+tests_unit_test_describe_SOURCES = tests/unit/test_describe.c
+tests_unit_test_describe_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_describe_LDADD = $(UNIT_LIBS)
 
 tests_unit_test_group_SOURCES = tests/unit/test_group.c
 tests_unit_test_group_CPPFLAGS = $(UNIT_CPPFLAGS)
