@@ -13,6 +13,7 @@ import torch
 import clients
 from clients import random_array
 from conftest import PTIO
+from daemons import PTIOD, Daemon
 from harm import flip_on_disk, objects_of
 
 CLEAN, MENDED, LEFT, FAILED, USAGE = 0, 1, 4, 8, 16
@@ -423,3 +424,38 @@ def test_a_second_rebuild_does_not_mix_what_it_finds_with_what_the_first_found(m
     again, = (p for p in (mnt / "lost+found").iterdir() if p.name.endswith("Z"))
     assert torch.equal(torch.load(again / "a" / "full"), torch.full((2,), 7.0))
     assert torch.equal(torch.load(mnt / "b" / "full"), torch.zeros(9))
+
+
+def test_two_thousand_keys_are_found_again(mounts, scratch):
+    store = scratch / "store"
+    mnt = mounts(options="snapshots=0")
+    tensors = {f"model.layers.{i}.mlp.up_proj.weight": torch.arange(float(i), float(i) + 6).reshape(2, 3) for i in range(2000)}
+    safetensors.torch.save_file(tensors, mnt.key("m") / "tp=0of1" / "model.safetensors")
+    assert mnt.stop() == 0
+    (store / "index.db").unlink()
+    status, text = fsck(store, "--rebuild")
+    assert status == MENDED and "2000 tensors" in text, text[-2000:]
+    is_clean(store)
+    mnt = mounts()
+    got = safetensors.torch.load_file(mnt / "lost+found" / "m" / ".all.safetensors")
+    assert len(got) == 2000 and all(torch.equal(got[k], v) for k, v in tensors.items())
+
+
+def test_a_daemon_makes_snapshots_and_says_what_to_do_about_a_damaged_index(mounts, scratch):
+    store = scratch / "exported"
+    daemon = Daemon(scratch, store, "--snapshots", "1").start()
+    try:
+        mnt = mounts(store=daemon.uri, options=f"secret_file={daemon.secret}")
+        torch.save(torch.ones(9), mnt.key("k") / "full")
+        wait_for_snapshots(store, 1)
+        before = contents(mnt)
+        assert mnt.stop() == 0
+        status, text = fsck(store, "--rebuild")
+        assert status == FAILED and "(ptiod)" in text, text
+    finally:
+        daemon.stop()
+    damage(store, "zeroed")
+    refused = subprocess.run([str(PTIOD), str(store), "--insecure", "--listen", "127.0.0.1:0"], capture_output=True, text=True, timeout=60)
+    assert refused.returncode == 1 and "ptio fsck --rebuild" in refused.stderr
+    assert fsck(store, "--rebuild")[0] == MENDED
+    assert contents(mounts("direct", store=store)) == before
