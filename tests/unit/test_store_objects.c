@@ -10,6 +10,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "store/ledger.h"
 #include "unit/rng.h"
 #include "unit/store_support.h"
 
@@ -69,6 +70,73 @@ static char *object_path(const struct pt_blob_ref *ref)
 	MUST(asprintf(&path, "%s/objects/%.2s/%s.%s", dir, hex, hex, ref->kind == PT_BLOB_TENSOR ? "safetensors" : "blob") > 0);
 	return path;
 }
+
+/* Of the one file there. */
+static uint64_t ledger_bytes(void)
+{
+	char *path = path_in(dir, PT_LEDGER_DIR);
+	DIR *d = opendir(path);
+	uint64_t bytes = 0;
+	struct stat st;
+
+	MUST(d);
+	for (struct dirent *e; (e = readdir(d));)
+		if (e->d_name[0] != '.') {
+			MUST(fstatat(dirfd(d), e->d_name, &st, 0) == 0);
+			bytes += (uint64_t)st.st_size;
+		}
+	closedir(d);
+	free(path);
+	return bytes;
+}
+
+static struct pt_blob_ref seal_one(struct pt_data *d, bool hashed)
+{
+	struct pt_blob_ref ref = blob_new(PT_BLOB_PLAIN);
+	void *blob;
+
+	MUST_WORK(pt_data_create(d, &ref, 0, &blob));
+	MUST_WORK(pt_data_write(d, blob, "bytes", 5, 0));
+	if (hashed)
+		pt_data_hashed(d, blob);
+	MUST_WORK(pt_data_seal(d, blob, 5));
+	return ref;
+}
+
+START_TEST(what_was_hashed_as_it_came_is_told_and_a_sweep_forgets_what_is_gone)
+{
+	struct pt_blob_ref kept, other, removed, none = blob_new(PT_BLOB_TENSOR);
+	uint64_t stamp, told, failed, n;
+	struct pt_data second;
+
+	MUST_WORK(pt_data_file_open(dir, &data));
+	MUST_WORK(pt_data_file_open(dir, &second));
+	kept = seal_one(&data, true);
+	other = seal_one(&data, false);
+	removed = seal_one(&data, true);
+	pt_data_proof_counts(&data, &told, &failed);
+	ck_assert(told == 2 && failed == 0);
+	stamp = pt_data_stamp(&second, &kept);
+	ck_assert(stamp && pt_data_proved(&second, &kept, stamp) && !pt_data_proved(&second, &kept, stamp + 1));
+	ck_assert(!pt_data_proved(&second, &other, pt_data_stamp(&second, &other)));
+	ck_assert_uint_eq(pt_data_stamp(&second, &none), 0);
+	second.read_only = true;
+	pt_data_prove(&second, &other, pt_data_stamp(&second, &other));
+	pt_data_doubt(&second, &kept);
+	ck_assert(!pt_data_proved(&data, &other, pt_data_stamp(&data, &other)) && pt_data_proved(&data, &kept, stamp));
+	MUST_WORK(pt_data_remove(&data, &removed));
+	for (n = 0; n < PT_LEDGER_SWEEP_MIN / PT_LEDGER_RECORD; n++) {
+		none = blob_new(PT_BLOB_TENSOR);
+		pt_data_prove(&data, &none, 1);
+	}
+	MUST_WORK(pt_data_sweep(&data, &n));
+	ck_assert(pt_data_proved(&second, &kept, stamp) && !pt_data_proved(&second, &none, 1));
+	ck_assert_int_eq(entries(PT_LEDGER_DIR), 1);
+	ck_assert_uint_eq(ledger_bytes(), PT_LEDGER_RECORD);
+	pt_data_close(&second);
+	pt_data_close(&data);
+}
+END_TEST
 
 /* Stages two blobs, pins one id, says so, and waits to be killed. */
 static void stage_and_wait(void *ctx, int fd)
@@ -477,5 +545,6 @@ int main(void)
 	tcase_add_test(tcase, strange_files_are_left_alone);
 	tcase_add_test(tcase, pins_show_to_others_as_soon_as_they_are_made);
 	tcase_add_test(tcase, a_forked_child_is_refused);
+	tcase_add_test(tcase, what_was_hashed_as_it_came_is_told_and_a_sweep_forgets_what_is_gone);
 	return run_suite("store: objects", &tcase, 1);
 }
