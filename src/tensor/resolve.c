@@ -318,24 +318,24 @@ static const char *other_sets(const struct pt_known *k, const struct pt_pending 
 	return "";
 }
 
-static void say_missing(const struct pt_known *k, const struct pt_pending *p, struct pt_view *v)
+static int say_missing(const struct pt_known *k, const struct pt_pending *p, struct pt_view *v)
 {
 	char set[64], list[80];
 	size_t at = 0, count = 0;
 	int32_t rank;
 
 	if (p->object_count == (uint32_t)p->set_size) {
-		snprintf(v->missing, sizeof(v->missing), "the tensor has come, and can be read together with the others of its file, of which some ranks have not written theirs");
-		return;
+		v->missing = pt_strdup("the tensor has come, and can be read together with the others of its file, of which some ranks have not written theirs");
+		return v->missing ? 0 : pt_fail_nomem();
 	}
 	pt_written_describe(p->written, p->set_size, p->set_dim, set, sizeof(set));
 	list[0] = '\0';
 	for (rank = 0; rank < p->set_size && at < sizeof(list) - 16; rank++)
 		if (find_rank(p->objects, p->object_count, rank) < 0 && ++count)
 			at += (size_t)snprintf(list + at, sizeof(list) - at, "%s%d", at ? ", " : "", (int)rank);
-	snprintf(v->missing, sizeof(v->missing), "the set (%s%s%s) is not complete: rank%s %s%s %s not been written yet%s", p->scope,
-		 *p->scope ? ": " : "", set, count == 1 ? "" : "s", list, rank < p->set_size ? " and more" : "", count == 1 ? "has" : "have",
-		 other_sets(k, p));
+	v->missing = pt_asprintf("the set (%s%s%s) is not complete: rank%s %s%s %s not been written yet%s", p->scope, *p->scope ? ": " : "", set,
+				 count == 1 ? "" : "s", list, rank < p->set_size ? " and more" : "", count == 1 ? "has" : "have", other_sets(k, p));
+	return v->missing ? 0 : pt_fail_nomem();
 }
 
 static int resolve_pending(const struct pt_known *k, const struct pt_request *req, const char *scope, struct pt_view *v)
@@ -378,8 +378,7 @@ static int resolve_pending(const struct pt_known *k, const struct pt_request *re
 			info->shape_known = !pt_shape_bytes(&info->shape, info->dtype, &info->bytes);
 		}
 	}
-	say_missing(k, latest, v);
-	return 0;
+	return say_missing(k, latest, v);
 }
 
 /* ---- the whole ---- */

@@ -26,6 +26,7 @@ void pt_view_unref(struct pt_view *v)
 	pt_strided_free(v->strided);
 	pt_manifest_unref(v->m);
 	pthread_mutex_destroy(&v->lock);
+	free(v->missing);
 	free(v);
 }
 

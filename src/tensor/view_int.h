@@ -13,7 +13,7 @@ struct pt_view {
 	struct pt_manifest *m;          /* referenced; NULL when nothing can be read */
 	struct pt_view_info info;
 	char source[160];               /* info.source points here */
-	char missing[2 * PT_LAYOUT_TEXT_MAX + 320];        /* unreadable: the sentence of pt_view_pin */
+	char *missing;                  /* unreadable: the sentence of pt_view_pin */
 	pthread_mutex_t lock;           /* plan */
 	struct pt_plan *plan;           /* made at the first pin of a view that is not exact */
 	struct pt_strided *strided;     /* the tensor lies strided in its one object (derived.c); else NULL */
