@@ -12,8 +12,8 @@
 #include "base/alloc.h"
 #include "base/error.h"
 
-/* Views whose headers and plans stay in memory without being open: 6 KB each, mostly. Whoever looks at all tensors of a model and then opens them finds them there. */
-#define LRU_MAX 4096
+/* Views whose headers and plans stay in memory without being open: 5 KB each, mostly. Whoever looks at all tensors of a model and then opens them finds them there. */
+#define LRU_MAX 8192
 #define BUCKETS_FIRST 1024
 
 static uint64_t mix(uint64_t h, uint64_t v)

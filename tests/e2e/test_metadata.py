@@ -69,7 +69,7 @@ def test_a_directory_that_was_listed_is_not_looked_up_once_more_to_find_that_it_
 
 
 def test_what_was_looked_at_is_opened_without_being_looked_up_once_more(mnt):
-    n = 1500
+    n = 4500
     many(mnt, n)
     paths = [mnt / f"many/t{i}/full.npy" for i in range(n)]
     for p in paths:
