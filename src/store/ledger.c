@@ -40,9 +40,9 @@ struct known {
 
 struct pt_ledger {
 	int dirfd;
-	char name[NAME_MAX_LEN];        /* below dirfd; "": the boot is not known, so nothing is */
+	char name[NAME_MAX_LEN];        /* in the folder; "": the boot is not known, so nothing is */
 	pthread_mutex_t lock;           /* the rest */
-	int fd;                         /* -1: not open */
+	int folder, fd;                 /* PT_LEDGER_DIR, and the file in it; -1: not open */
 	bool writable;
 	uint64_t read;                  /* bytes of the file that map knows */
 	uint64_t sweep_at;              /* bytes from which on it is looked at again */
@@ -70,7 +70,7 @@ static bool boot_name(char ret_name[NAME_MAX_LEN], const char *boot)
 	/* What is below the folder, and nothing else. */
 	if (!*boot || strspn(boot, "0123456789abcdef-") != strlen(boot))
 		return false;
-	return snprintf(ret_name, NAME_MAX_LEN, "%s/%s", PT_LEDGER_DIR, boot) < NAME_MAX_LEN;
+	return snprintf(ret_name, NAME_MAX_LEN, "%s", boot) < NAME_MAX_LEN;
 }
 
 int pt_ledger_create(int dirfd, const char *boot, struct pt_ledger **ret_ledger)
@@ -84,7 +84,7 @@ int pt_ledger_create(int dirfd, const char *boot, struct pt_ledger **ret_ledger)
 		return -ENOMEM;
 	}
 	l->dirfd = dirfd;
-	l->fd = -1;
+	l->folder = l->fd = -1;
 	l->sweep_at = PT_LEDGER_SWEEP_MIN;
 	if (!boot_name(l->name, boot))
 		l->name[0] = '\0';
@@ -122,7 +122,9 @@ static void close_locked(struct pt_ledger *l)
 {
 	if (l->fd >= 0)
 		close(l->fd);
-	l->fd = -1;
+	if (l->folder >= 0)
+		close(l->folder);
+	l->folder = l->fd = -1;
 	l->read = 0;
 	known_filter(&l->map, none_stays, NULL);
 }
@@ -206,29 +208,48 @@ static size_t records_take(struct pt_ledger *l, const uint8_t *b, size_t len)
 
 /* ---- the file ---- */
 
+/* Root writes it for whose store it is. */
+static bool owner_set(const struct pt_ledger *l, int fd)
+{
+	struct stat st;
+
+	return geteuid() != 0 || (fstat(l->dirfd, &st) == 0 && fchown(fd, st.st_uid, st.st_gid) == 0);
+}
+
+/* Never by a link: root may have somebody else's store open, who would have files made where he likes. -1: there is none. */
+static int folder_open(const struct pt_ledger *l, bool make)
+{
+	bool made = make && mkdirat(l->dirfd, PT_LEDGER_DIR, 0750) == 0;
+	int fd = openat(l->dirfd, PT_LEDGER_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+
+	if (fd < 0 || !made || owner_set(l, fd))
+		return fd;
+	close(fd);
+	return -1;
+}
+
 static bool file_open(struct pt_ledger *l, bool make)
 {
-	const int flags = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
-	struct stat st, folder;
+	const int flags = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, both = O_RDWR | O_APPEND | flags;
+	struct stat st;
 
-	if (!l->name[0])
+	if (l->name[0])
+		l->folder = folder_open(l, make);
+	if (l->folder < 0)
 		return false;
 	l->writable = true;
-	l->fd = openat(l->dirfd, l->name, O_RDWR | O_APPEND | flags);
+	l->fd = openat(l->folder, l->name, both);
 	if (l->fd < 0 && errno == ENOENT && make) {
-		bool root = geteuid() == 0 && fstat(l->dirfd, &folder) == 0;
-
-		if (mkdirat(l->dirfd, PT_LEDGER_DIR, 0750) == 0 && root && fchownat(l->dirfd, PT_LEDGER_DIR, folder.st_uid, folder.st_gid, AT_SYMLINK_NOFOLLOW) < 0)
-			return false;
-		l->fd = openat(l->dirfd, l->name, O_RDWR | O_APPEND | O_CREAT | flags, 0640);
-		/* Root writes it for whose store it is. */
-		if (l->fd >= 0 && root && fchown(l->fd, folder.st_uid, folder.st_gid) < 0)
-			l->writable = false;
+		l->fd = openat(l->folder, l->name, both | O_CREAT | O_EXCL, 0640);
+		if (l->fd >= 0)
+			l->writable = owner_set(l, l->fd);
+		else if (errno == EEXIST)       /* another process was first */
+			l->fd = openat(l->folder, l->name, both);
 	} else if (l->fd < 0 && errno != ENOENT) {
 		l->writable = false;
-		l->fd = openat(l->dirfd, l->name, O_RDONLY | flags);
+		l->fd = openat(l->folder, l->name, O_RDONLY | flags);
 	}
-	if (l->fd >= 0 && (fstat(l->fd, &st) < 0 || !S_ISREG(st.st_mode)))
+	if (l->fd < 0 || fstat(l->fd, &st) < 0 || !S_ISREG(st.st_mode))
 		close_locked(l);
 	return l->fd >= 0;
 }
@@ -366,7 +387,7 @@ void pt_ledger_counts(struct pt_ledger *l, uint64_t *ret_added, uint64_t *ret_fa
 static void remove_old(struct pt_ledger *l)
 {
 	int64_t before = pt_time_now_ns() - OLD_NS;
-	int fd = openat(l->dirfd, PT_LEDGER_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	int fd = folder_open(l, false);
 	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
 	struct dirent *e;
 	struct stat st;
@@ -377,7 +398,7 @@ static void remove_old(struct pt_ledger *l)
 		return;
 	}
 	while ((e = readdir(dir))) {
-		if (e->d_name[0] == '.' || strcmp(e->d_name, l->name + strlen(PT_LEDGER_DIR) + 1) == 0)
+		if (e->d_name[0] == '.' || strcmp(e->d_name, l->name) == 0)
 			continue;
 		if (fstatat(fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) && (int64_t)st.st_mtim.tv_sec * INT64_C(1000000000) < before)
 			unlinkat(fd, e->d_name, 0);
@@ -411,7 +432,7 @@ static void records_all(const struct pt_ledger *l, struct pt_buf *out)
 /* The lock is held alone. */
 static void write_anew(struct pt_ledger *l)
 {
-	char name[NAME_MAX_LEN], hex[PT_ID_HEX_LEN + 1];
+	char hex[PT_ID_HEX_LEN + 1];
 	struct pt_buf all = PT_BUF_INIT;
 	struct stat st;
 	struct pt_id id;
@@ -421,13 +442,12 @@ static void write_anew(struct pt_ledger *l)
 	rc = all.failed ? -ENOMEM : pt_id_random(&id);
 	if (rc == 0) {
 		pt_id_hex(&id, hex);
-		snprintf(name, sizeof(name), "%s/%s", PT_LEDGER_DIR, hex);
-		fd = openat(l->dirfd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0640);
+		fd = openat(l->folder, hex, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0640);
 	}
 	if (fd >= 0) {
 		if (fstat(l->fd, &st) < 0 || fchmod(fd, st.st_mode & 0777) < 0 || (geteuid() == 0 && fchown(fd, st.st_uid, st.st_gid) < 0) ||
-		    pt_io_pwrite(fd, all.data, all.len, 0) < 0 || renameat(l->dirfd, name, l->dirfd, l->name) < 0)
-			unlinkat(l->dirfd, name, 0);
+		    pt_io_pwrite(fd, all.data, all.len, 0) < 0 || renameat(l->folder, hex, l->folder, l->name) < 0)
+			unlinkat(l->folder, hex, 0);
 		close(fd);
 	}
 	pt_buf_done(&all);

@@ -230,6 +230,27 @@ START_TEST(where_it_cannot_be_written_nothing_fails_and_it_is_counted)
 }
 END_TEST
 
+/* Root may have somebody else's store open, who could have files made, and given to him, in any directory. */
+START_TEST(a_folder_that_is_a_link_is_not_followed)
+{
+	struct pt_blob_ref x = blob_new(PT_BLOB_TENSOR);
+	struct stat st;
+
+	MUST(mkdirat(dirfd_, "elsewhere", 0700) == 0 && symlinkat("elsewhere", dirfd_, PT_LEDGER_DIR) == 0);
+	pt_ledger_add(a, &x, 7);
+	ck_assert(!pt_ledger_has(a, &x, 7));
+	ck_assert_int_lt(fstatat(dirfd_, "elsewhere/" BOOT, &st, AT_SYMLINK_NOFOLLOW), 0);
+	/* Nor is what is there already believed. */
+	MUST(unlinkat(dirfd_, PT_LEDGER_DIR, 0) == 0);
+	pt_ledger_add(a, &x, 7);
+	ck_assert(pt_ledger_has(b, &x, 7));
+	pt_ledger_free(b);
+	MUST_WORK(pt_ledger_create(dirfd_, BOOT, &b));
+	MUST(renameat(dirfd_, PT_LEDGER_DIR, dirfd_, "moved") == 0 && symlinkat("moved", dirfd_, PT_LEDGER_DIR) == 0);
+	ck_assert(!pt_ledger_has(b, &x, 7));
+}
+END_TEST
+
 static void write_many(struct pt_ledger *l, struct pt_blob_ref *refs, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
@@ -429,6 +450,7 @@ static void add(TCase *t)
 	tcase_add_loop_test(t, what_is_no_record_is_passed, 0, PT_LEDGER_RECORD + 1);
 	tcase_add_test(t, a_file_that_was_cut_or_replaced_is_read_anew);
 	tcase_add_loop_test(t, where_it_cannot_be_written_nothing_fails_and_it_is_counted, 0, 4);
+	tcase_add_test(t, a_folder_that_is_a_link_is_not_followed);
 	tcase_add_test(t, a_file_that_is_mostly_about_what_is_gone_is_written_anew);
 	tcase_add_test(t, nothing_is_lost_while_another_process_writes_the_file_anew);
 	tcase_add_test(t, old_files_of_other_boots_go_and_young_ones_stay);
