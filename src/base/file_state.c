@@ -1,7 +1,8 @@
 /* base/file_state.c - see file_state.h.
  *
  * Times of files come from CLOCK_REALTIME_COARSE, or are later than it. Whoever changes the bytes sets both times to it, and nobody can set ctime: so a time that lies before
- * that clock, as it was read before the look, is another one after any change. */
+ * that clock, as it was read before the look, is another one after any change. On filesystems that keep less of it than nanoseconds (whole seconds in small inodes of ext4, two
+ * on FAT) a time is that of a step, which must lie before the clock as a whole; how long it is, is seen by the zeros at its end. */
 #include "base/file_state.h"
 
 #include <errno.h>
@@ -20,6 +21,23 @@ static int64_t ns_of(const struct timespec *t)
 	return (int64_t)t->tv_sec * SECOND_NS + t->tv_nsec;
 }
 
+/* The step that a time may stand for; nothing that is counted in nanoseconds waits for it. */
+static int64_t step_of(const struct timespec *t)
+{
+	int64_t step = 1;
+
+	if (!t->tv_nsec)
+		return 2 * SECOND_NS;
+	while (t->tv_nsec % (step * 10) == 0)
+		step *= 10;
+	return step;
+}
+
+static bool is_before(const struct timespec *t, const struct timespec *now)
+{
+	return ns_of(t) <= ns_of(now) - step_of(t);
+}
+
 int pt_file_state_get(int fd, struct pt_file_state *ret_state)
 {
 	struct timespec now, step = { 0, STEP_NS };
@@ -30,7 +48,7 @@ int pt_file_state_get(int fd, struct pt_file_state *ret_state)
 		clock_gettime(CLOCK_REALTIME_COARSE, &now);
 		if (fstat(fd, &st) < 0)
 			return -errno;
-		if (ns_of(&st.st_ctim) < ns_of(&now) || ns_of(&st.st_mtim) < ns_of(&now)) {
+		if (is_before(&st.st_ctim, &now) || is_before(&st.st_mtim, &now)) {
 			*ret_state = (struct pt_file_state){ .dev = st.st_dev, .ino = st.st_ino, .size = (uint64_t)st.st_size,
 							     .mtime_ns = ns_of(&st.st_mtim), .ctime_ns = ns_of(&st.st_ctim) };
 			return 0;

@@ -12,7 +12,7 @@ struct pt_file_state {
 };
 
 /* What the file is like now, such that a later change shows: the clock that files are stamped with moves in steps of some milliseconds, so this waits for the next one where
- * the file was written to in this one. -EAGAIN: it was in a future that does not come soon. */
+ * the file was written to in this one. -EAGAIN: it was in a future that does not come soon, or in a step of a filesystem that is longer. */
 int pt_file_state_get(int fd, struct pt_file_state *ret_state);
 bool pt_file_state_same(const struct pt_file_state *a, const struct pt_file_state *b);
 /* XXH3-64 of the fields, little-endian, in their order; not 0. */

@@ -327,8 +327,10 @@ static bool append_locked(struct pt_ledger *l, const struct pt_blob_ref *ref, ui
 	record_encode(ref, stamp, record);
 	if (!lock_shared(l, &size))
 		return false;
-	/* A withdrawal has room that others have not. */
+	/* A withdrawal has room that others have not; where the disk has none, all of the file goes, which needs none. */
 	done = size < PT_LEDGER_BYTES_MAX - (stamp ? PT_LEDGER_SWEEP_MIN : 0) && write(l->fd, record, sizeof(record)) == sizeof(record);
+	if (!done && !stamp)
+		done = unlinkat(l->folder, l->name, 0) == 0;
 	flock(l->fd, LOCK_UN);
 	return done;
 }

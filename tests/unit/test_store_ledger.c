@@ -21,6 +21,29 @@
 #define BOOT "01234567-89ab-cdef-0123-456789abcdef"
 #define OTHER "11111111-89ab-cdef-0123-456789abcdef"
 
+/* As on a filesystem that keeps times in steps of so many nanoseconds, of files that were written so long ago; 0: as they are. */
+static int64_t times_step, times_ago;
+
+static void times_cut(struct timespec *t)
+{
+	int64_t ns = (int64_t)t->tv_sec * 1000000000 + t->tv_nsec - times_ago;
+
+	ns -= ns % times_step;
+	*t = (struct timespec){ ns / 1000000000, ns % 1000000000 };
+}
+
+/* In the place of the C library's. */
+int fstat(int fd, struct stat *st)
+{
+	int rc = fstatat(fd, "", st, AT_EMPTY_PATH);
+
+	if (rc == 0 && times_step) {
+		times_cut(&st->st_mtim);
+		times_cut(&st->st_ctim);
+	}
+	return rc;
+}
+
 static const char *dir;
 static int dirfd_;
 static struct pt_ledger *a, *b;         /* as two processes have it */
@@ -230,6 +253,31 @@ START_TEST(where_it_cannot_be_written_nothing_fails_and_it_is_counted)
 }
 END_TEST
 
+START_TEST(what_is_damaged_is_withdrawn_where_no_record_has_room)
+{
+	struct pt_blob_ref x = blob_new(PT_BLOB_TENSOR), y = blob_new(PT_BLOB_PLAIN);
+	struct rlimit limit, before;
+	uint64_t told, failed;
+
+	pt_ledger_add(a, &x, 7);
+	pt_ledger_add(a, &y, 8);
+	ck_assert(pt_ledger_has(b, &x, 7));
+	signal(SIGXFSZ, SIG_IGN);
+	MUST(getrlimit(RLIMIT_FSIZE, &before) == 0);
+	limit = (struct rlimit){ 2 * PT_LEDGER_RECORD + 10 * (rlim_t)_i, before.rlim_max };
+	MUST(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+	pt_ledger_withdraw(b, &x);
+	MUST(setrlimit(RLIMIT_FSIZE, &before) == 0);
+	ck_assert(!pt_ledger_has(a, &x, 7) && !pt_ledger_has(b, &x, 7));
+	pt_ledger_counts(b, &told, &failed);
+	ck_assert_uint_eq(failed, 0);
+	/* Others are verified again. */
+	ck_assert(!pt_ledger_has(a, &y, 8));
+	pt_ledger_add(a, &y, 8);
+	ck_assert(pt_ledger_has(b, &y, 8) && !pt_ledger_has(b, &x, 7));
+}
+END_TEST
+
 /* Root may have somebody else's store open, who could have files made, and given to him, in any directory. */
 START_TEST(a_folder_that_is_a_link_is_not_followed)
 {
@@ -422,6 +470,26 @@ START_TEST(each_change_after_it_was_looked_at_shows)
 }
 END_TEST
 
+/* A change within the step would not show. */
+START_TEST(a_time_that_is_kept_in_long_steps_tells_nothing_until_its_step_is_over)
+{
+	static const int64_t steps[] = { 2000000000, 1000000000, 100000000 };
+	struct pt_file_state state;
+	struct timespec now;
+	int fd = openat(dirfd_, "file", O_RDWR | O_CREAT, 0640), rc;
+
+	MUST(fd >= 0 && write(fd, "0123456789", 10) == 10);
+	times_step = steps[_i];
+	rc = pt_file_state_get(fd, &state);
+	clock_gettime(CLOCK_REALTIME, &now);
+	ck_assert(rc == -EAGAIN || (rc == 0 && state.ctime_ns + times_step <= (int64_t)now.tv_sec * 1000000000 + now.tv_nsec));
+	times_ago = 2 * steps[0];
+	ck_assert_int_eq(pt_file_state_get(fd, &state), 0);
+	times_step = times_ago = 0;
+	close(fd);
+}
+END_TEST
+
 START_TEST(each_allocation_may_fail)
 {
 	struct pt_ledger *l = NULL;
@@ -450,6 +518,7 @@ static void add(TCase *t)
 	tcase_add_loop_test(t, what_is_no_record_is_passed, 0, PT_LEDGER_RECORD + 1);
 	tcase_add_test(t, a_file_that_was_cut_or_replaced_is_read_anew);
 	tcase_add_loop_test(t, where_it_cannot_be_written_nothing_fails_and_it_is_counted, 0, 4);
+	tcase_add_loop_test(t, what_is_damaged_is_withdrawn_where_no_record_has_room, 0, 2);
 	tcase_add_test(t, a_folder_that_is_a_link_is_not_followed);
 	tcase_add_test(t, a_file_that_is_mostly_about_what_is_gone_is_written_anew);
 	tcase_add_test(t, nothing_is_lost_while_another_process_writes_the_file_anew);
@@ -457,6 +526,7 @@ static void add(TCase *t)
 	tcase_add_test(t, it_does_not_grow_beyond_its_bound);
 	tcase_add_test(t, a_file_that_was_settled_shows_each_later_change_at_once);
 	tcase_add_loop_test(t, each_change_after_it_was_looked_at_shows, 0, 3);
+	tcase_add_loop_test(t, a_time_that_is_kept_in_long_steps_tells_nothing_until_its_step_is_over, 0, 3);
 	tcase_add_test(t, each_allocation_may_fail);
 }
 
