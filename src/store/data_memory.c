@@ -79,6 +79,26 @@ static void data_set(struct memory *m, struct blob *b, uint8_t *data, uint64_t r
 	b->room = room;
 }
 
+/* Into another map. The system itself makes only one map larger, and memory out of the reserve may be several, side by side. */
+static int data_move(struct memory *m, struct blob *b, uint64_t room)
+{
+	uint64_t old_room = b->room;
+	uint8_t *old = b->data, *data;
+	bool used = false;
+
+	data = data_map(m, room, &used);
+	if (!data)
+		return pt_fail_nomem();
+	if (b->bytes)
+		memcpy(data, old, b->bytes);
+	if (room >= HUGE_MIN)
+		madvise(data, room, MADV_HUGEPAGE);     /* a wish */
+	b->used = used;
+	data_set(m, b, data, room);
+	data_free(m, old, old_room);
+	return 0;
+}
+
 /* Grows to hold `need` bytes; new bytes are zero, unless `used` says otherwise. */
 static int data_grow(struct memory *m, struct blob *b, uint64_t need)
 {
@@ -97,18 +117,9 @@ static int data_grow(struct memory *m, struct blob *b, uint64_t need)
 	}
 	if (!pt_size_align(room, room >= HUGE_MIN ? HUGE_MIN : 4096, &room))
 		return pt_fail_nomem();
-	if (b->room >= MAP_MIN) {
-		data = mremap(b->data, b->room, room, MREMAP_MAYMOVE);
-		if (data == MAP_FAILED)
-			return pt_fail_nomem();
-	} else {
-		data = data_map(m, room, &b->used);
-		if (!data)
-			return pt_fail_nomem();
-		if (b->room)
-			memcpy(data, b->data, b->room);
-		free(b->data);
-	}
+	data = b->room >= MAP_MIN ? mremap(b->data, b->room, room, MREMAP_MAYMOVE) : MAP_FAILED;
+	if (data == MAP_FAILED)
+		return data_move(m, b, room);
 	if (room >= HUGE_MIN)
 		madvise(data, room, MADV_HUGEPAGE);     /* a wish */
 	data_set(m, b, data, room);

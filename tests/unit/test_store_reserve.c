@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/size.h"
@@ -294,6 +295,49 @@ START_TEST(memory_of_a_removed_blob_is_used_again_and_its_bytes_are_gone)
 }
 END_TEST
 
+static bool several_maps;
+
+/* In the place of the C library's: as the system answers where memory is more than one map to it. */
+void *mremap(void *addr, size_t len, size_t new_len, int flags, ...)
+{
+	if (several_maps) {
+		errno = EFAULT;
+		return MAP_FAILED;
+	}
+	return (void *)syscall(SYS_mremap, addr, len, new_len, flags);
+}
+
+START_TEST(a_blob_grows_whose_memory_is_several_maps)
+{
+	struct pt_blob_ref ref = blob_new(PT_BLOB_TENSOR);
+	uint8_t *bytes = malloc(2 * BLOB), *got = malloc(2 * BLOB);
+	struct pt_data data;
+	void *blob;
+
+	for (uint64_t i = 0; i < 2 * BLOB; i++)
+		bytes[i] = (uint8_t)(i / 4096 + i);
+	MUST_WORK(pt_data_memory_open(64 * PT_MIB, 32 * PT_MIB, &data));
+	/* Memory that others leave full of their bytes. */
+	for (int i = 0; i < 3; i++) {
+		put_full(&data, &ref, 2 * BLOB);
+		MUST_WORK(pt_data_remove(&data, &ref));
+	}
+	several_maps = true;
+	MUST_WORK(pt_data_create(&data, &ref, BLOB, &blob));
+	MUST_WORK(pt_data_write(&data, blob, bytes, BLOB - 9, 0));
+	MUST_WORK(pt_data_write(&data, blob, bytes + BLOB, BLOB - 5, BLOB));
+	MUST_WORK(pt_data_seal(&data, blob, 2 * BLOB));
+	memset(bytes + BLOB - 9, 0, 9);
+	memset(bytes + 2 * BLOB - 5, 0, 5);
+	MUST_WORK(blob_get(&data, &ref, got, 2 * BLOB, 0));
+	MUST(memcmp(got, bytes, 2 * BLOB) == 0);
+	several_maps = false;
+	pt_data_close(&data);
+	free(bytes);
+	free(got);
+}
+END_TEST
+
 /* Blobs that fill their last huge page only in part: the memory that they leave fits into what they had left of the capacity, and stays. */
 START_TEST(memory_of_a_full_store_goes_round)
 {
@@ -357,6 +401,7 @@ int main(void)
 	tcase_add_test(own, what_is_given_is_unmapped_where_there_is_no_room);
 	tcase_add_test(store, blobs_of_a_memory_store_come_out_of_it);
 	tcase_add_test(store, memory_of_a_removed_blob_is_used_again_and_its_bytes_are_gone);
+	tcase_add_test(store, a_blob_grows_whose_memory_is_several_maps);
 	tcase_add_test(store, memory_of_a_full_store_goes_round);
 	tcase_add_test(store, a_memory_store_has_its_capacity_whatever_is_in_reserve);
 	return run_suite("store: reserve", (TCase *[]){ own, store }, 2);
