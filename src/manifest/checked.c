@@ -235,13 +235,17 @@ static void clear_locked(struct pt_checked_object *o)
 /* Somebody has verified all of it, when it had the stamp that it has. */
 static void take_proof(struct pt_repo *repo, struct pt_checked_object *o, const struct pt_blob_ref *blob, uint64_t stamp)
 {
-	uint64_t i;
+	uint64_t i, *bad;
 
 	if (repo->options.verify != PT_VERIFY_TOUCH || o->bytes < PT_CHECKED_KEPT_MIN || all_set(o) || !pt_data_proved(&repo->store->data, blob, stamp))
 		return;
 	pthread_mutex_lock(&repo->checked->lock);
-	for (i = 0; stamp == o->stamp && i < o->words; i++)
-		__atomic_fetch_or(&o->bits[i], word_mask(o, i) & ~__atomic_load_n(&o->bits[o->words + i], __ATOMIC_ACQUIRE), __ATOMIC_SEQ_CST);
+	for (i = 0; stamp == o->stamp && i < o->words; i++) {
+		bad = &o->bits[o->words + i];
+		__atomic_fetch_or(&o->bits[i], word_mask(o, i) & ~__atomic_load_n(bad, __ATOMIC_SEQ_CST), __ATOMIC_SEQ_CST);
+		/* Those that somebody has just found bad: he marks them before he clears the bit. */
+		__atomic_fetch_and(&o->bits[i], ~__atomic_load_n(bad, __ATOMIC_SEQ_CST), __ATOMIC_SEQ_CST);
+	}
 	pthread_mutex_unlock(&repo->checked->lock);
 	pt_count(&repo->counters.objects_proved, 1);
 }
