@@ -253,6 +253,16 @@ int pt_fs_file_open(struct pt_fs *fs, struct pt_fs_inode *inode, int flags, bool
 	return rc;
 }
 
+bool pt_fs_file_shared(struct pt_fs_inode *inode, int flags)
+{
+	bool shared;
+
+	pthread_mutex_lock(&inode->lock);
+	shared = inode->file->writers > ((flags & O_ACCMODE) != O_RDONLY);
+	pthread_mutex_unlock(&inode->lock);
+	return shared;
+}
+
 int pt_fs_file_hold(struct pt_fs *fs, struct pt_fs_inode *inode)
 {
 	int rc = pt_fs_file_attach(fs, inode);

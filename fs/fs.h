@@ -537,6 +537,8 @@ int pt_fs_file_attach(struct pt_fs *fs, struct pt_fs_inode *inode);             
 void pt_fs_file_done(struct pt_fs *fs, struct pt_fs_inode *inode);
 /* *ret_keep: the kernel's cached pages are still right. */
 int pt_fs_file_open(struct pt_fs *fs, struct pt_fs_inode *inode, int flags, bool *ret_keep);
+/* Of one that has just been opened with these flags: somebody else has it open for writing. */
+bool pt_fs_file_shared(struct pt_fs_inode *inode, int flags);
 /* As an open for reading that leaves it to the next one to say whether the kernel may keep its pages; ended by release. -ESTALE. */
 int pt_fs_file_hold(struct pt_fs *fs, struct pt_fs_inode *inode);
 void pt_fs_file_release(struct pt_fs *fs, struct pt_fs_inode *inode, bool writes);

@@ -228,10 +228,11 @@ static int open_many(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h, s
 }
 
 /* Writes of an ordinary file that is not read by the same descriptor go around the kernel's cache, which would hold every byte once more; what others map of it stays coherent
- * where direct io and maps go together. */
-static void write_direct(const struct pt_fs *fs, struct fuse_file_info *fi)
+ * where direct io and maps go together. And so do reads while somebody else writes: the kernel would fill what is missing of a page at the file's end with zeros, and where that
+ * is overtaken by a write give them as the file's. */
+static void open_direct(const struct pt_fs *fs, struct pt_fs_inode *i, struct fuse_file_info *fi)
 {
-	if (!fs->direct_mmap || (fi->flags & O_ACCMODE) != O_WRONLY)
+	if (!fs->direct_mmap || ((fi->flags & O_ACCMODE) != O_WRONLY && !pt_fs_file_shared(i, fi->flags)))
 		return;
 	fi->direct_io = 1;
 #ifdef HAVE_FUSE_PASSTHROUGH
@@ -248,7 +249,8 @@ static int open_file(struct pt_fs *fs, struct pt_fs_inode *i, pid_t tid, struct 
 	pt_fs_intent_plain_end(fs, tid, i->node);
 	fi->keep_cache = keep;
 	fi->noflush = (fi->flags & O_ACCMODE) == O_RDONLY;
-	write_direct(fs, fi);
+	if (rc == 0)
+		open_direct(fs, i, fi);
 	if (rc == -ESTALE) {
 		atomic_fetch_add(&fs->counters.stale_retries, 1);
 		pt_fs_intent_retry(fs, tid);
@@ -397,7 +399,7 @@ static int create_file(struct pt_fs *fs, struct pt_fs_inode *dir, const char *na
 	if (rc < 0)
 		pt_fs_inode_unref(fs, *ret_inode);
 	else
-		write_direct(fs, fi);
+		open_direct(fs, *ret_inode, fi);
 	return rc;
 }
 

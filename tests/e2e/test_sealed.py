@@ -252,3 +252,27 @@ def test_readers_share_an_ordinary_file_with_its_writer(mnt):
         [t.join() for t in threads]
     assert not failed
     assert len(path.read_bytes()) == 1000 + 60 * 20000
+
+
+def test_a_file_that_somebody_writes_is_not_read_out_of_the_kernels_cache(mnt):
+    """There a page at the file's end, read just before a write makes the file longer, has zeros where the write's bytes are."""
+    SIZE = 100000               # more than the metrics themselves take to read
+    path = mnt / "log"
+    with open(path, "wb", buffering=0) as w:
+        w.write(b"a" * SIZE)
+        with open(path, "rb", buffering=0) as r, open(path, "r+b", buffering=0) as rw:
+            for f in (r, rw):
+                before = metrics(mnt)["ptio_fs_read_bytes_total"]
+                for _ in range(3):
+                    assert os.pread(f.fileno(), 2 * SIZE, 0) == b"a" * SIZE
+                if direct(mnt):
+                    assert metrics(mnt)["ptio_fs_read_bytes_total"] - before >= 3 * SIZE
+            with mmap.mmap(r.fileno(), SIZE, prot=mmap.PROT_READ) as m:
+                w.write(b"b" * 100)
+                os.pwrite(rw.fileno(), b"c" * 10, 20)
+                want = b"a" * 20 + b"c" * 10 + b"a" * (SIZE - 30) + b"b" * 100
+                assert os.pread(r.fileno(), 2 * SIZE, 0) == os.pread(rw.fileno(), 2 * SIZE, 0) == want and m[:] == want[:SIZE]
+    assert path.read_bytes() == want
+    before = metrics(mnt)["ptio_fs_read_bytes_total"]
+    assert path.read_bytes() == path.read_bytes() == want
+    assert metrics(mnt)["ptio_fs_read_bytes_total"] - before < 3 * SIZE / 2      # nobody writes any more
