@@ -29,6 +29,7 @@ struct pt_pump_stream;
 struct pt_pump {
 	pthread_mutex_t lock;           /* the rest, and the streams */
 	pthread_cond_t work, done;
+	pthread_cond_t away;            /* something was put, or ended, at an engine that is away */
 	struct pt_pump_stream *first, **last;   /* streams with windows to write */
 	pthread_t thread[PT_PUMP_THREADS];
 	uint32_t threads, idle, under_way;

@@ -1,6 +1,7 @@
 /* manifest/pump.h - windows of blobs that are being written go out in other threads, while their writers fill and hash the next ones.
  *
- * A stream belongs to one writer, which is used by one thread at a time; its windows go out one after the other, in order. Streams of one repo share a few threads,
+ * A stream belongs to one writer, which is used by one thread at a time; its windows go out one after the other, in order; to an engine that is away all that were put
+ * are under way at once, so that nobody waits for an answer before more is sent. Streams of one repo share a few threads,
  * made when the first window comes, and PT_PUMP_WINDOWS windows under way: what exceeds either goes out in the caller's thread, so no writer waits for another. */
 #ifndef PT_MANIFEST_PUMP_H
 #define PT_MANIFEST_PUMP_H
@@ -14,6 +15,11 @@ struct pt_pump_job {
 	void *window;                   /* goes back to the pool; NULL: data is the caller's */
 	const void *data;
 	uint64_t len, off;
+	/* At an engine that is away. */
+	bool begun, ended;
+	struct pt_wait wait;
+	void (*tell)(struct pt_done *done, int rc);     /* the wait's own end */
+	struct pt_pump *pump;
 };
 
 struct pt_pump_stream {
@@ -21,7 +27,7 @@ struct pt_pump_stream {
 	void *blob;                     /* the data engine's handle */
 	struct pt_pump_stream *next;    /* in the queue; this and the rest: the pump's lock */
 	struct pt_pump_job job[PT_PUMP_DEPTH];
-	uint32_t first, count;
+	uint32_t first, count, begun;   /* begun: of the first ones */
 	bool running;                   /* queued, or a thread has it */
 	int rc;                         /* the first failure */
 	char sentence[PT_FAIL_SENTENCE_MAX];

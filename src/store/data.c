@@ -69,15 +69,22 @@ int pt_data_create(struct pt_data *d, const struct pt_blob_ref *ref, uint64_t si
 	return rc;
 }
 
-int pt_data_write(struct pt_data *d, void *blob, const void *buf, uint64_t len, uint64_t off)
+void pt_data_write_begin(struct pt_data *d, void *blob, const void *buf, uint64_t len, uint64_t off, struct pt_done *done)
 {
-	struct pt_wait w;
 	int rc = check_range(buf, len, off);
 
 	if (rc < 0 || len == 0)
-		return rc;
+		pt_done_call(done, rc);
+	else
+		d->ops->write(d->h, blob, buf, len, off, done);
+}
+
+int pt_data_write(struct pt_data *d, void *blob, const void *buf, uint64_t len, uint64_t off)
+{
+	struct pt_wait w;
+
 	pt_wait_init(&w);
-	d->ops->write(d->h, blob, buf, len, off, &w.done);
+	pt_data_write_begin(d, blob, buf, len, off, &w.done);
 	return pt_wait_finish(&w);
 }
 

@@ -42,6 +42,7 @@ struct pt_data_ops {
 	uint32_t version;               /* 1 */
 	const char *name;               /* "file", "memory" */
 	bool durable;
+	bool away;                      /* what is asked of it is on its way for longer than it takes to ask: ask for more before the answer */
 	void (*close)(void *h);
 	/* size_hint: expected bytes, 0 unknown (an engine may reserve them). *ret_blob: the staged blob's handle. */
 	void (*create)(void *h, const struct pt_blob_ref *ref, uint64_t size_hint, void **ret_blob, struct pt_done *done);
@@ -111,6 +112,8 @@ int pt_data_memory_open(uint64_t capacity, uint64_t reserve, struct pt_data *ret
 void pt_data_close(struct pt_data *d);
 int pt_data_create(struct pt_data *d, const struct pt_blob_ref *ref, uint64_t size_hint, void **ret_blob);
 int pt_data_write(struct pt_data *d, void *blob, const void *buf, uint64_t len, uint64_t off);
+/* The same, begun: done tells the end. buf lasts until then. */
+void pt_data_write_begin(struct pt_data *d, void *blob, const void *buf, uint64_t len, uint64_t off, struct pt_done *done);
 int pt_data_seal(struct pt_data *d, void *blob, uint64_t bytes);
 void pt_data_abort(struct pt_data *d, void *blob);                      /* NULL is fine */
 int pt_data_read(struct pt_data *d, const struct pt_data_range *ranges, size_t count);

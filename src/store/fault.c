@@ -425,6 +425,7 @@ int pt_fault_data_stack(struct pt_data *d, const char *spec)
 	f->ops = fault_data_ops;
 	f->ops.name = d->ops->name;
 	f->ops.durable = d->ops->durable;
+	f->ops.away = d->ops->away;
 	d->ops = &f->ops;
 	d->h = f;
 	return 0;
