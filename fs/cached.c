@@ -20,6 +20,7 @@
 #include "base/log.h"
 
 #define WORKERS_MAX 8
+#define PASS_TRIES 10                   /* how often an open looks again what its node is passed to */
 #define BUFFERS 50                      /* of 1 MiB, for read-ahead of all open files together: 60 MiB with what lies between them */
 
 /* ---- starting and ending ---- */
@@ -229,7 +230,7 @@ static void whole_file_get(struct pt_fs *fs, struct pt_fs_inode *whole, const st
 		pt_vcache_use(fs->cache, ret_file->copy);
 }
 
-/* -EAGAIN: not this time; -EOPNOTSUPP: the kernel refuses. */
+/* -EAGAIN: not this time; -EBUSY: others have had it passed to the other of the two since it was looked for; -EOPNOTSUPP: the kernel refuses. */
 static int whole_pass(fuse_req_t req, struct pt_fs *fs, struct pt_fs_inode *whole, const struct whole_file *file, struct fuse_file_info *fi)
 {
 	bool stored;
@@ -243,6 +244,8 @@ static int whole_pass(fuse_req_t req, struct pt_fs *fs, struct pt_fs_inode *whol
 		whole->changed = false;
 	if (rc == 0)
 		whole->stored = stored;
+	else if (whole->passes && !file->changed && rc == -EAGAIN)
+		rc = -EBUSY;
 	else if (whole->passes)
 		rc = pt_fail(EIO, "the store's file has been changed while it is open: close it everywhere, and run ptio verify");
 	else
@@ -277,18 +280,22 @@ int pt_fs_whole_open(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h, s
 	struct pt_fs_inode *whole = h->inode, *origin = whole->origin;
 	struct pt_vcache_key key;
 	struct whole_file file;
-	int rc;
+	int rc, try;
 
 	rc = pt_fs_reader_pin(fs, origin);
 	if (rc < 0)
 		return rc;
 	fi->noflush = 1;
 	pt_fs_reader_key(fs, origin, &key);
-	whole_file_get(fs, whole, &key, &file);
-	rc = opens_origin(fs, origin, &file, fuse_req_ctx(req)->pid, fi->flags) ? -ESTALE : whole_pass(req, fs, whole, &file, fi);
-	pt_fs_stored_put(fs, &file.lent);
-	if (rc == -ESTALE || rc == -EIO) {
+	for (try = 1;; try++) {
+		whole_file_get(fs, whole, &key, &file);
+		rc = opens_origin(fs, origin, &file, fuse_req_ctx(req)->pid, fi->flags) ? -ESTALE : whole_pass(req, fs, whole, &file, fi);
+		pt_fs_stored_put(fs, &file.lent);
+		if (rc >= 0 || (rc != -ESTALE && rc != -EIO && rc != -EBUSY))
+			break;
 		pt_vcache_put(fs->cache, file.copy);
+		if (rc == -EBUSY && try < PASS_TRIES)
+			continue;
 		pt_fs_reader_unpin(fs, origin);
 		return rc;
 	}
