@@ -52,6 +52,7 @@ struct sqlite_meta {
 	pthread_cond_t watch_cond;
 	uint64_t highest;                       /* version of the last commit in this process; set atomically, too */
 	atomic_int news_fd;                     /* of a watch that has ended, for the next one; -1: none */
+	_Atomic int64_t news_since_ns;          /* the same; that of another watch than the descriptor is only a wrong pace */
 	const uint64_t volatile *log_header;    /* files that can change: twice the log's header, in memory that all processes share */
 };
 
@@ -359,6 +360,25 @@ static void wait_for_all(struct sqlite_meta *m, const struct pt_meta_mark *mark,
 	while (mark && mark_is(m, mark) && monotonic_ns() < deadline);
 }
 
+static void news_take(struct sqlite_meta *m, struct pt_sqlite_news *ret_news)
+{
+	int fd = atomic_exchange(&m->news_fd, -1);
+
+	if (fd >= 0)
+		pt_sqlite_news_resume(ret_news, fd, atomic_load(&m->news_since_ns));
+	else
+		pt_sqlite_news_init(ret_news, m->log);
+}
+
+static void news_leave(struct sqlite_meta *m, struct pt_sqlite_news *news)
+{
+	if (news->fd < 0)
+		return;
+	atomic_store(&m->news_since_ns, news->since_ns);
+	news->fd = atomic_exchange(&m->news_fd, news->fd);
+	pt_sqlite_news_done(news);      /* of another watch that ended meanwhile */
+}
+
 static void sqlite_watch(void *h, uint64_t seen, int64_t timeout_ns, uint64_t *ret_version, struct pt_done *done)
 {
 	struct sqlite_meta *m = h;
@@ -372,7 +392,7 @@ static void sqlite_watch(void *h, uint64_t seen, int64_t timeout_ns, uint64_t *r
 	if (__builtin_add_overflow(deadline, timeout_ns, &deadline))
 		deadline = INT64_MAX;
 	if (timeout_ns > 0 && m->mode == PT_SQLITE_OPEN)
-		pt_sqlite_news_init(&news, m->log, atomic_exchange(&m->news_fd, -1));
+		news_take(m, &news);
 	for (;;) {
 		marked = sqlite_mark(m, &mark);
 		rc = highest_now(m, &version);
@@ -383,9 +403,7 @@ static void sqlite_watch(void *h, uint64_t seen, int64_t timeout_ns, uint64_t *r
 		else
 			wait_for_own(m, seen, deadline);
 	}
-	if (news.fd >= 0)
-		news.fd = atomic_exchange(&m->news_fd, news.fd);
-	pt_sqlite_news_done(&news);     /* of another watch that ended meanwhile */
+	news_leave(m, &news);
 	if (rc == 0)
 		*ret_version = version;
 	pt_done_call(done, rc);

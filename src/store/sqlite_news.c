@@ -19,12 +19,15 @@ static int64_t now_ns(void)
 	return (int64_t)t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
 }
 
-void pt_sqlite_news_init(struct pt_sqlite_news *news, const char *log, int fd)
+void pt_sqlite_news_resume(struct pt_sqlite_news *news, int fd, int64_t since_ns)
+{
+	news->fd = fd;
+	news->since_ns = since_ns;
+}
+
+void pt_sqlite_news_init(struct pt_sqlite_news *news, const char *log)
 {
 	news->since_ns = now_ns();
-	news->fd = fd;
-	if (fd >= 0)
-		return;
 	news->fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
 	if (news->fd >= 0 && inotify_add_watch(news->fd, log, IN_MODIFY) < 0)
 		pt_sqlite_news_done(news);

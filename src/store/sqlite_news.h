@@ -13,8 +13,11 @@ struct pt_sqlite_news {
 	int64_t since_ns;               /* CLOCK_MONOTONIC: the last news, or the start */
 };
 
-/* log: path of the log. What is written from now on is news. fd: that of an earlier wait for the same log, which is taken over (making one and closing it is dear), or -1. */
-void pt_sqlite_news_init(struct pt_sqlite_news *news, const char *log, int fd);
+/* log: path of the log. What is written from now on is news. */
+void pt_sqlite_news_init(struct pt_sqlite_news *news, const char *log);
+/* Takes over what an earlier wait for the same log has left, for making one and closing it is dear: its descriptor (>= 0), and since when there was no news, so that a log at rest
+ * is not looked at as often as one that has just been opened. What was written meanwhile is news. */
+void pt_sqlite_news_resume(struct pt_sqlite_news *news, int fd, int64_t since_ns);
 void pt_sqlite_news_done(struct pt_sqlite_news *news);
 /* Until it is time to look again, at most until then. */
 void pt_sqlite_news_wait(struct pt_sqlite_news *news, int64_t until_ns);

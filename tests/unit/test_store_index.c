@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -244,7 +245,7 @@ START_TEST(news_of_a_log_are_what_is_written_to_it)
 	int64_t before;
 
 	ck_assert_int_ge(fd, 0);
-	pt_sqlite_news_init(&news, path, -1);
+	pt_sqlite_news_init(&news, path);
 	ck_assert_int_ge(news.fd, 0);
 	before = news.since_ns;
 	pt_sqlite_news_wait(&news, INT64_MAX);
@@ -256,6 +257,28 @@ START_TEST(news_of_a_log_are_what_is_written_to_it)
 	/* Without inotify it is time to look again all the same. */
 	pt_sqlite_news_wait(&news, INT64_MAX);
 	close(fd);
+}
+END_TEST
+
+/* One watch after the other of an index at rest looks as seldom as one long watch does. */
+START_TEST(watches_of_an_index_at_rest_hardly_wake)
+{
+	struct rusage before, after;
+	struct pt_meta meta;
+	uint64_t version, seen;
+	int i;
+
+	MUST_WORK(pt_meta_sqlite_open(path, &meta));
+	MUST_WORK(meta_put(&meta, "a", "v", 1, &seen));
+	for (i = 0; i < 8; i++) {
+		if (i == 4)
+			getrusage(RUSAGE_THREAD, &before);
+		MUST_WORK(pt_meta_watch(&meta, seen, INT64_C(100000000), &version));
+		ck_assert_uint_eq(version, seen);
+	}
+	getrusage(RUSAGE_THREAD, &after);
+	ck_assert_int_lt(after.ru_nvcsw - before.ru_nvcsw, 30);         /* 100 when each watch began with looks 0.1 ms apart */
+	pt_meta_close(&meta);
 }
 END_TEST
 
@@ -708,6 +731,7 @@ int main(void)
 	tcase_add_test(tcases[0], a_watch_hands_what_it_waits_with_to_the_next);
 	tcase_add_test(tcases[0], batches_of_this_process_are_told_from_others);
 	tcase_add_test(tcases[0], news_of_a_log_are_what_is_written_to_it);
+	tcase_add_test(tcases[0], watches_of_an_index_at_rest_hardly_wake);
 	tcase_add_test(tcases[0], a_process_that_stopped_with_the_lock_is_not_waited_for_by_one_after_the_other);
 	tcase_add_test(tcases[0], a_commit_that_the_system_refuses_says_why);
 	tcase_add_test(tcases[0], an_index_that_cannot_be_read_is_not_called_damaged);
