@@ -78,7 +78,7 @@ static void *gc_main(void *arg)
 				pt_log(PT_LOG_WARN, "collecting garbage: %s", pt_fail_sentence());
 			last = pt_time_boot_ns();
 		} else if (tidy) {
-			pt_data_tidy(&fs->store->data);
+			pt_data_tidy(&fs->store->data, NULL);
 			last = pt_time_boot_ns();
 		}
 		pthread_mutex_lock(&g->lock);

@@ -168,7 +168,7 @@ static int verify(const struct reader *r, const struct io_check *check, const st
 			pt_checked_set_bad(r->repo, check->checked, blob, check->chunk);
 			rc = mismatch(r, check->object, check->chunk);
 		} else {
-			pt_data_tidy(&r->repo->store->data);    /* a good file may have taken the place of one that is still open */
+			pt_data_tidy(&r->repo->store->data, blob);      /* a good file may have taken the place of one that is still open */
 			rc = engine_read(r, io, 1);
 		}
 	}

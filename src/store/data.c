@@ -329,8 +329,8 @@ int pt_data_sweep(struct pt_data *d, uint64_t *ret_count)
 	return rc;
 }
 
-void pt_data_tidy(struct pt_data *d)
+void pt_data_tidy(struct pt_data *d, const struct pt_blob_ref *ref)
 {
 	if (d->ops->tidy)
-		d->ops->tidy(d->h);
+		d->ops->tidy(d->h, ref);
 }

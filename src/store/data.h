@@ -74,8 +74,8 @@ struct pt_data_ops {
 	void (*sync)(void *h, struct pt_done *done);
 	/* Drops staged blobs whose writer is dead (*ret_count: how many), and what this process holds of blobs that others have removed. */
 	void (*sweep)(void *h, uint64_t *ret_count, struct pt_done *done);
-	/* The second half of sweep alone, which changes nothing in the store. NULL where nothing is held. */
-	void (*tidy)(void *h);
+	/* The second half of sweep alone, which changes nothing in the store; of `ref`, unless that is NULL, nothing is held on to: what has its name is read next. NULL where nothing is held. */
+	void (*tidy)(void *h, const struct pt_blob_ref *ref);
 	/* Whether reads of this blob now come out of memory whose every chunk was checked by whoever loaded it, by an engine that joins scattered ranges
 	 * itself, by what they cost: then ask for just what is wanted. NULL: never. */
 	bool (*direct)(void *h, const struct pt_blob_ref *ref);
@@ -144,6 +144,6 @@ void pt_data_buffer_unregister(struct pt_data *d, void *addr);
 int pt_data_space(struct pt_data *d, struct pt_data_space *ret_space);
 int pt_data_sync(struct pt_data *d);
 int pt_data_sweep(struct pt_data *d, uint64_t *ret_count);
-void pt_data_tidy(struct pt_data *d);                                   /* of read-only stores, too */
+void pt_data_tidy(struct pt_data *d, const struct pt_blob_ref *ref);    /* of read-only stores, too */
 
 #endif

@@ -374,11 +374,11 @@ static void data_sweep(void *h, uint64_t *ret_count, struct pt_done *done)
 		f->below.ops->sweep(f->below.h, ret_count, done);
 }
 
-static void data_tidy(void *h)
+static void data_tidy(void *h, const struct pt_blob_ref *ref)
 {
 	struct fault_data *f = h;
 
-	pt_data_tidy(&f->below);
+	pt_data_tidy(&f->below, ref);
 }
 
 static const struct pt_data_ops fault_data_ops = {

@@ -61,7 +61,7 @@ void pt_file_seal(void *h, void *blob, uint64_t bytes, struct pt_done *done);
 void pt_file_abort(void *h, void *blob);
 /* file_list.c */
 void pt_file_list(void *h, pt_data_list_fn *fn, void *ctx, struct pt_done *done);
-void pt_file_tidy(void *h);
+void pt_file_tidy(void *h, const struct pt_blob_ref *ref);
 void pt_file_sweep(void *h, uint64_t *ret_count, struct pt_done *done);
 
 #endif

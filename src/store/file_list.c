@@ -124,11 +124,13 @@ static int sweep_token(void *ctx, int dirfd, const char *name)
 	return rc;
 }
 
-void pt_file_tidy(void *h)
+void pt_file_tidy(void *h, const struct pt_blob_ref *ref)
 {
 	struct pt_file_store *f = h;
 
 	pt_fdcache_sweep(f->cache);
+	if (ref)
+		pt_fdcache_forget(f->cache, ref);       /* it may have been moved away, and so have a name yet */
 }
 
 void pt_file_sweep(void *h, uint64_t *ret_count, struct pt_done *done)
@@ -137,7 +139,7 @@ void pt_file_sweep(void *h, uint64_t *ret_count, struct pt_done *done)
 	struct sweeper s = { .f = f };
 	int rc = each_entry(f, f->dirfd, "staging", sweep_token, &s);
 
-	pt_file_tidy(f);
+	pt_file_tidy(f, NULL);
 	pt_file_proof_sweep(f);
 	if (rc >= 0)
 		*ret_count = s.count;

@@ -323,6 +323,20 @@ def test_damage_is_reported_whichever_way(way, scratch):
     assert "does not match its checksum" in way.errors()
 
 
+@pytest.mark.parametrize("size", (300, 1 << 20))
+def test_a_damaged_file_that_is_moved_away_for_a_good_one_is_not_read_any_more(way, scratch, size):
+    a = array(21)[:size]
+    path = save(way, "w", a)
+    stored, = objects_of(scratch / "store")
+    good = stored.read_bytes()
+    flip_on_disk(stored, -5)
+    with pytest.raises(OSError):
+        path.read_bytes()
+    stored.rename(scratch / "damaged")          # it keeps a name, and may be open in ptiofs yet
+    stored.write_bytes(good)
+    assert (np.load(path) == a).all()
+
+
 def test_ptio_warm_reads_files_and_directories(mounts):
     mnt = mounts(options="cache_min=1M")
     arrays = [array(30 + i, 4) for i in range(2)]
