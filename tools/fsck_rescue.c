@@ -219,7 +219,7 @@ static void own(struct pt_part *part, int64_t mtime_ns)
 /* What cannot be published is named, and no reason to stop. */
 static int trouble(struct rescuer *r, const char *key, int rc)
 {
-	if (rc != -EINVAL && rc != -EIO && rc != -ENOTDIR && rc != -ENAMETOOLONG && rc != -EEXIST)
+	if (rc != -EINVAL && rc != -EIO && rc != -ENOTDIR && rc != -ENAMETOOLONG && rc != -EEXIST && rc != -EOVERFLOW)
 		return rc;
 	fsck_problem(r->f, "%s: cannot be put below %s: %s", key, r->top, pt_fail_sentence());
 	return 0;
@@ -249,14 +249,19 @@ static int publish(struct rescuer *r, const char *key, struct pt_part *part, boo
 	return rc;
 }
 
-/* top/KEY, or by its id where that would be too long or no key; suffix: "" or what follows it. */
-static void name_of(struct rescuer *r, const struct pt_described *d, const char *suffix, char *ret_key, size_t room)
+/* top/KEY, or by its id where that would be too long or no key, a set by what its parts have in common; suffix: "" or what follows it. */
+static void name_of(struct rescuer *r, const struct pt_described *d, const struct orphan *o, const char *suffix, char *ret_key, size_t room)
 {
 	char hex[PT_ID_HEX_LEN + 1];
 	int n = snprintf(ret_key, room, "%s/%s%s", r->top, d->key, suffix);
 
-	if (n < 0 || (size_t)n >= room || n > PT_KEY_MAX || pt_path_key_check(d->key) < 0)
-		snprintf(ret_key, room, "%s/objects/%s%s", r->top, short_id(&d->part.object.blob.id, hex), suffix);
+	if (n >= 0 && (size_t)n < room && n <= PT_KEY_MAX && pt_path_key_check(d->key) == 0)
+		return;
+	if (o->is == PART && !o->alone)
+		snprintf(hex, sizeof(hex), "set-%016llx", (unsigned long long)o->group);
+	else
+		short_id(&o->ref.id, hex);
+	snprintf(ret_key, room, "%s/objects/%s%s", r->top, hex, suffix);
 }
 
 /* A part of a set that is not whole: a tensor of its own. */
@@ -293,7 +298,7 @@ static int rescue_object(struct rescuer *r, struct orphan *o, enum pt_split spli
 	} else if (d->part.written == PT_WRITTEN_TP_SLICE || d->part.written == PT_WRITTEN_WRITER) {
 		d->part.split = split;
 	}
-	name_of(r, d, suffix, key, sizeof(key));
+	name_of(r, d, o, suffix, key, sizeof(key));
 	payload = d->part.object.bytes;
 	own(&d->part, o->mtime_ns);
 	rc = hash_payload(r, &d->part);

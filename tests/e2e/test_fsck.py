@@ -1,4 +1,5 @@
 """ptio fsck: what it says of stores that are sound, and of such as are not; and what it makes of these."""
+import json
 import os
 import pathlib
 import signal
@@ -373,6 +374,49 @@ def test_objects_that_make_no_sense_are_named_and_kept(store, mounts):
     assert status == MENDED | LEFT and "ab" * 16 in text, text
     assert (store / "lost+found" / bad.name).stat().st_size == 5016
     is_clean(store)
+
+
+def with_header(path, **fields):
+    """The object says something else of itself."""
+    data = path.read_bytes()
+    size = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:8 + size])
+    header["__metadata__"].update({"ptio." + name: value for name, value in fields.items()})
+    path.chmod(0o600)
+    path.write_bytes(data[:8] + json.dumps(header).encode().ljust(size) + data[8 + size:])
+
+
+def test_an_object_whose_numbers_are_beyond_all_bounds_stops_nothing(mounts, scratch):
+    store = scratch / "store"
+    mnt = mounts(options="snapshots=0")
+    torch.save(torch.arange(12.0), mnt.key("good") / "full")
+    before = set(objects_of(store))
+    for shape in ("[4611686018427387904,4]", "[1152921504606846976,4]"):
+        torch.save(torch.ones(3, 4), mnt.key("bad" + shape[1:3]) / "full")
+        bad, = set(objects_of(store)) - before
+        with_header(bad, global_shape=shape)
+        before.add(bad)
+    assert mnt.stop() == 0
+    (store / "index.db").unlink()
+    status, text = fsck(store, "--rebuild")
+    assert status == MENDED | LEFT and text.count("it is kept as") == 2, text
+    assert (torch.load(mounts() / "lost+found" / "good" / "full") == torch.arange(12.0)).all()
+
+
+def test_a_set_whose_key_is_too_long_below_lost_and_found_stays_a_set(mounts, scratch):
+    store = scratch / "store"
+    mnt = mounts(options="snapshots=0")
+    whole = torch.arange(240.0).reshape(20, 12)
+    key = "/".join(["k" * 203] * 5)
+    for r in range(4):
+        torch.save(whole, mnt.key(key) / f"tp={r}of4,dim=0" / "full")
+    assert mnt.stop() == 0
+    (store / "index.db").unlink()
+    status, text = fsck(store, "--rebuild")
+    assert status == MENDED and "1 tensors, 0 files, 0 parts" in text, text
+    objects = mounts() / "lost+found" / "objects"
+    name, = os.listdir(objects)
+    assert (torch.load(objects / name / "full") == whole).all()
 
 
 def test_a_tensor_written_again_and_again_is_found_as_it_was_last(mounts, scratch):
