@@ -1,6 +1,6 @@
 /* tools/fsck_rebuild.c - another index in place of one that is lost or damaged.
  *
- * It is made beside it, as index.db-rebuild: a copy of the newest snapshot that is sound, or an empty index; what it names and is gone is taken out, what is there and it does not name is
+ * It is made beside it, as index.db-rebuild: a copy of the newest snapshot that is sound, or an empty index; what it names and is gone altogether is taken out, what is there and it does not name is
  * put below lost+found/. Then the old one is put aside, with its log, and the new one gets its name. The store's lock is held alone all the time. Killed at any point before the last
  * rename, there is no index or the old one, and it can be run again; objects are read, and what makes no sense is moved out of the way. */
 #include <dirent.h>
@@ -15,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/io.h"
+#include "base/size.h"
 #include "store/held.h"
 #include "store/snapshots.h"
 #include "tools/fsck.h"
@@ -124,55 +125,76 @@ struct gone {
 	const char *key;
 	char (*scopes)[PT_LAYOUT_TEXT_MAX];
 	size_t count;
-	bool nomem;
 };
 
-static bool is_there(struct pt_repo *repo, const struct pt_blob_ref *ref, uint64_t bytes, int *rc)
+/* Of what one name leads to. */
+struct left {
+	uint32_t good, harmed, gone;    /* blobs: as they should be; cut short or damaged; not there */
+};
+
+/* bytes 0: any size will do. */
+static int look_blob(struct pt_repo *repo, const struct pt_blob_ref *ref, uint64_t bytes, struct left *left)
 {
 	uint64_t have = 0;
-	int got = pt_data_stat(&pt_repo_store(repo)->data, ref, &have);
+	int rc = pt_data_stat(&pt_repo_store(repo)->data, ref, &have);
 
-	if (got < 0 && got != -ENOENT)
-		*rc = got;
-	return got == 0 && (!bytes || have == bytes);
+	if (rc == -ENOENT)
+		left->gone++;
+	else if (rc == 0 && bytes && have != bytes)
+		left->harmed++;
+	else if (rc == 0)
+		left->good++;
+	return rc == -ENOENT ? 0 : rc;
 }
 
-static bool all_there(struct pt_repo *repo, const struct pt_object *o, uint32_t count, int *rc)
+static int look_objects(struct pt_repo *repo, const struct pt_object *o, uint32_t count, struct left *left)
 {
 	uint32_t i;
+	int rc = 0;
 
-	for (i = 0; i < count && *rc == 0; i++)
-		if (!is_there(repo, &o[i].blob, o[i].payload_off + o[i].bytes, rc))
-			return false;
-	return true;
+	for (i = 0; i < count && rc == 0; i++)
+		rc = look_blob(repo, &o[i].blob, o[i].payload_off + o[i].bytes, left);
+	return rc;
+}
+
+/* What was removed or replaced since is gone altogether. Where something is left it keeps its name, since whatever has none is collected. */
+static bool is_gone(struct gone *g, const struct left *left, const char *scope)
+{
+	if (!left->good && !left->harmed)
+		return left->gone != 0;
+	if (left->harmed || left->gone)
+		fsck_problem(g->r->f, "%s%s%s: kept as it is: of its %u objects %u are gone, and %u cut short or damaged", g->key, *scope ? "/" : "", scope,
+			     (unsigned)(left->good + left->harmed + left->gone), (unsigned)left->gone, (unsigned)left->harmed);
+	return false;
 }
 
 static int look_revision(void *ctx, struct pt_manifest *m)
 {
 	struct gone *g = ctx;
+	struct left left = { 0 };
 	void *more;
-	int rc = 0;
+	int rc = look_objects(g->repo, m->objects, m->object_count, &left);
 
-	if (all_there(g->repo, m->objects, m->object_count, &rc))
+	if (rc < 0 || !is_gone(g, &left, m->scope))
 		return rc;
 	more = pt_reallocarray(g->scopes, g->count + 1, sizeof(*g->scopes));
 	if (!more)
 		return pt_fail_nomem();
 	g->scopes = more;
 	memcpy(g->scopes[g->count++], m->scope, sizeof(m->scope));
-	return rc;
+	return 0;
 }
 
 static int look_set(void *ctx, const struct pt_pending *p)
 {
 	struct gone *g = ctx;
-	int rc = 0;
+	struct left left = { 0 };
+	int rc = look_objects(g->repo, p->objects, p->object_count, &left);
 
-	if (!all_there(g->repo, p->objects, p->object_count, &rc) && rc == 0) {
-		fsck_say(g->r->f, "%s: dropped an incomplete set whose parts are gone", g->key);
-		rc = pt_pending_remove(g->repo, p);
-	}
-	return rc;
+	if (rc < 0 || !is_gone(g, &left, ""))
+		return rc;
+	fsck_say(g->r->f, "%s: dropped an incomplete set whose parts are gone", g->key);
+	return pt_pending_remove(g->repo, p);
 }
 
 static int drop_tensors(struct gone *g, const struct pt_node *node)
@@ -199,42 +221,69 @@ static int drop_tensors(struct gone *g, const struct pt_node *node)
 	return rc;
 }
 
-static bool file_is_there(struct gone *g, const struct pt_node *node, int *rc)
+/* What a tensor file is made of, by the index, for its description may be what is lost. */
+static int look_contents(struct pt_repo *repo, const struct pt_node *node, struct left *left)
+{
+	struct pt_blob_ref *refs;
+	size_t count, i;
+	int rc = pt_container_refs(repo, &node->blob, &refs, &count);
+
+	if (rc < 0)
+		return rc;
+	for (i = 0; i < count && rc == 0; i++)
+		rc = look_blob(repo, &refs[i], 0, left);
+	free(refs);
+	return rc;
+}
+
+/* The sizes are in the description, which may itself be damaged. */
+static int look_sizes(struct pt_repo *repo, const struct pt_node *node, struct left *left)
 {
 	struct pt_container *c = NULL;
-	bool there = true;
+	struct left objects = { 0 };
 	uint32_t i;
+	int rc = pt_node_pin(repo, node);
 
-	if (pt_id_is_zero(&node->blob.id))
-		return true;
-	if (!is_there(g->repo, &node->blob, node->kind == PT_NODE_FILE ? node->size : 0, rc) || *rc < 0)
-		return false;
-	if (node->kind != PT_NODE_CONTAINER)
-		return true;
-	*rc = pt_node_pin(g->repo, node);
-	if (*rc < 0)
-		return false;
-	*rc = pt_container_load(g->repo, node, &c);
-	for (i = 0; *rc == 0 && there && i < c->object_count; i++)
-		there = is_there(g->repo, &c->objects[i].blob, c->objects[i].payload_off + c->objects[i].bytes, rc);
+	if (rc < 0)
+		return rc;
+	rc = pt_container_load(repo, node, &c);
+	for (i = 0; rc == 0 && i < c->object_count; i++)
+		rc = look_blob(repo, &c->objects[i].blob, c->objects[i].payload_off + c->objects[i].bytes, &objects);
+	if (rc == -EIO)
+		objects.harmed = 1;
+	left->good -= pt_size_min(left->good, objects.harmed);
+	left->harmed += objects.harmed;
 	pt_container_unref(c);
-	pt_node_unpin(g->repo, node);
-	if (*rc == -EIO) {              /* its description is damaged */
-		*rc = 0;
-		there = false;
-	}
-	return there;
+	pt_node_unpin(repo, node);
+	return rc == -EIO ? 0 : rc;
+}
+
+static int look_file(struct pt_repo *repo, const struct pt_node *node, struct left *left)
+{
+	bool container = node->kind == PT_NODE_CONTAINER;
+	int rc = look_blob(repo, &node->blob, container ? 0 : node->size, left);
+	bool described = left->good;
+
+	if (rc == 0 && container)
+		rc = look_contents(repo, node, left);
+	if (rc == 0 && container && described)
+		rc = look_sizes(repo, node, left);
+	return rc;
 }
 
 static int drop_node(void *ctx, const char *key, const struct pt_node *node)
 {
 	struct gone *g = ctx;
-	int rc = 0;
+	struct left left = { 0 };
+	int rc;
 
 	g->key = key;
 	if (node->kind == PT_NODE_DIR)
 		return drop_tensors(g, node);
-	if (node->kind == PT_NODE_SYMLINK || file_is_there(g, node, &rc) || rc < 0)
+	if (node->kind == PT_NODE_SYMLINK || pt_id_is_zero(&node->blob.id))
+		return 0;
+	rc = look_file(g->repo, node, &left);
+	if (rc < 0 || !is_gone(g, &left, ""))
 		return rc;
 	fsck_say(g->r->f, "%s: dropped: the file was removed or replaced since, or its bytes are lost", key);
 	return pt_node_unlink_id(g->repo, node->parent, node->name, node->id);

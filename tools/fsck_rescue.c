@@ -3,7 +3,8 @@
  * An object says itself which tensor it is of, and how it was cut (manifest/describe.h). It does not say which parts were written together: parts of the same key, scope, shape, dtype,
  * cut and step are one set only if there is exactly one of each rank. Otherwise two writes of the tensor could be mixed, so each part becomes a tensor of its own. Whole tensors of a key
  * are published in the order in which they were written, so the last one is what the key shows.
- * A tensor file is found by its description, a blob that says what the file is made of; blobs that are neither become ordinary files. */
+ * A tensor file is found by its description, a blob that says what the file is made of; blobs that are neither become ordinary files, and so do descriptions of files that cannot be
+ * put together. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -483,19 +484,24 @@ static int rescue_container(struct rescuer *r, struct orphan *o, const struct pt
 	uint32_t i;
 	int rc = 0;
 
-	if (c->bundle)
-		return 0;               /* a list of keys, and their names are lost */
+	if (c->bundle) {                /* a list of keys, whose names are lost, and what else the file says */
+		o->is = BLOB;
+		return 0;
+	}
 	snprintf(key, sizeof(key), "tensor file %s", short_id(&o->ref.id, hex));
-	if (c->object_count > PT_CONTAINER_PARTS)
-		return trouble(r, key, pt_fail(EINVAL, "it has more objects than are written at once; its tensors are found one by one"));
 	memset(parts, 0, sizeof(parts));
-	rc = contents(r, c, parts, orphans);
+	if (c->object_count > PT_CONTAINER_PARTS)
+		rc = pt_fail(EINVAL, "it has more objects than are written at once; its tensors are found one by one");
+	else
+		rc = contents(r, c, parts, orphans);
 	if (rc == 0)
 		rc = publish_container(r, o, c, parts, key, sizeof(key));
-	for (i = 0; i < c->object_count; i++)
+	for (i = 0; i < PT_CONTAINER_PARTS; i++)
 		pt_part_done(&parts[i]);
-	if (rc < 0)
+	if (rc < 0) {
+		o->is = BLOB;
 		return trouble(r, key, rc);
+	}
 	for (i = 0; i < c->object_count; i++)
 		orphans[i]->is = DONE;
 	r->got->files++;
@@ -510,8 +516,10 @@ static int rescue_description(struct rescuer *r, struct orphan *o)
 	uint8_t *data;
 	int rc;
 
-	if (o->bytes > DESCRIPTION_MAX)
+	if (o->bytes > DESCRIPTION_MAX) {       /* a user's file that begins so */
+		o->is = BLOB;
 		return 0;
+	}
 	data = pt_malloc(o->bytes);
 	rc = data ? read_blob(r, &o->ref, 0, o->bytes, data) : pt_fail_nomem();
 	if (rc == 0)
@@ -538,8 +546,12 @@ static int rescue_plain(struct rescuer *r, struct orphan *o)
 	if (rc < 0)
 		return rc;
 	rc = make_file(r, o, "", false, key, sizeof(key), &node);
-	if (rc < 0)
-		return trouble(r, key, rc);
+	if (rc < 0) {
+		rc = trouble(r, key, rc);
+		if (rc == 0)
+			put_aside(r, o);
+		return rc;
+	}
 	pt_node_done(&node);
 	o->is = DONE;
 	r->got->files++;

@@ -122,3 +122,20 @@ int pt_blob_is_referred(struct pt_repo *repo, const struct pt_blob_ref *blob, bo
 		*ret_referred = version != 0;
 	return rc;
 }
+
+int pt_container_refs(struct pt_repo *repo, const struct pt_blob_ref *blob, struct pt_blob_ref **ret_refs, size_t *ret_count)
+{
+	struct pt_buf value = PT_BUF_INIT;
+	struct pt_rkey key;
+	uint64_t version;
+	int rc;
+
+	*ret_refs = NULL;
+	*ret_count = 0;
+	pt_rkey_refs(&key, &blob->id);
+	rc = pt_rec_get(repo, &key, &value, &version);
+	if (!rc && version)
+		rc = pt_record_garbage_decode(value.data, value.len, ret_refs, ret_count);
+	pt_buf_done(&value);
+	return rc;
+}

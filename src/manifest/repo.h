@@ -248,6 +248,8 @@ struct pt_container_sealed {
 /* The node, a file as read, becomes this container, in one durable batch; else as pt_node_update. The parts are emptied then, else they stay the caller's. -EAGAIN: read
  * the node again. After -EIO nobody can tell: repeated with the node read again, it succeeds if it was done. */
 int pt_container_publish(struct pt_repo *repo, const struct pt_container_sealed *sealed, struct pt_node *node);
+/* What a container's blob refers to, also where that itself is lost; *ret_refs is allocated, the caller's. None: it is no container's. */
+int pt_container_refs(struct pt_repo *repo, const struct pt_blob_ref *blob, struct pt_blob_ref **ret_refs, size_t *ret_count);
 /* Whether a record of the index is of this blob. */
 int pt_blob_is_referred(struct pt_repo *repo, const struct pt_blob_ref *blob, bool *ret_referred);
 /* A sealed blob that no record took. rc: what the call said that should have taken it, or 0. After -EIO nobody can tell whether it did, so the blob is left to the

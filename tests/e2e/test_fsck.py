@@ -229,7 +229,8 @@ def test_without_a_snapshot_everything_is_found_again(mounts, scratch):
     for name in (n for n in before if n.split("/")[0] in ("many", "slices", "writers", "scoped", "dict") and not n.endswith("sd.pt")):
         assert got["lost+found/" + name] == before[name], name
     files = {v for n, v in got.items() if n.startswith("lost+found/files/")}
-    assert files == {before["files/model.safetensors"], before["files/one.pt"], before["files/notes.txt"]}
+    described = {v for v in files if v[:8] == b"ptioCNT1"}          # what is in files of ranks beside their tensors
+    assert len(described) == 2 and files - described == {before["files/model.safetensors"], before["files/one.pt"], before["files/notes.txt"]}
     assert [n for n in got if "waits/part-0-of-3-" in n]
     # And they get their names again.
     os.rename(lost / "many", mnt / "many")
@@ -274,6 +275,56 @@ def test_what_came_went_and_changed_after_the_snapshot(mounts, scratch):
     assert late in files and b"words" in files
     for name in (n for n in before if n.startswith(("many/k7/", "slices/d1/", "writers/", "files/one", "dict/"))):
         assert got[name] == before[name], name
+
+
+def collected(store):
+    assert subprocess.run([str(PTIO), "-s", str(store), "gc", "--orphans-older-than=0"]).returncode == 0
+    return {p.name for p in objects_of(store)}
+
+
+def test_what_is_left_of_a_tensor_or_file_keeps_its_name(store, mounts):
+    """A rebuild never lets the collector have what it could not make whole."""
+    collected(store)
+    objects = objects_of(store)
+    shards = [p for p in objects if p.suffix == ".safetensors" and b'"ptio.key":"slices/d1"' in p.read_bytes()]
+    cut = next(p for p in objects if p.suffix == ".safetensors" and b'"ptio.key":"many/k2"' in p.read_bytes())
+    model = next(p for p in objects if p.suffix == ".blob" and p.stat().st_size > 10000 and b"model.a.weight" in p.read_bytes()[8:200])
+    notes = next(p for p in objects if p.suffix == ".blob" and p.read_bytes() == b"text")
+    described = [p for p in objects if p.suffix == ".blob" and p.read_bytes()[:8] == b"ptioCNT1" and b"model.a.weight" in p.read_bytes()]
+    assert len(shards) == 3 and len(described) == 1
+    shards[1].unlink()
+    described[0].unlink()
+    for path, to in ((cut, cut.stat().st_size - 8), (notes, 2)):
+        os.truncate(path, to)
+    kept = {p.name for p in objects} - {shards[1].name, described[0].name}
+    damage(store, "zeroed")
+    status, text = fsck(store, "--rebuild")
+    assert status == MENDED | LEFT, text
+    for key, what in (("slices/d1", "of its 3 objects 1 are gone"), ("many/k2", "1 cut short"), ("files/model.safetensors", "of its 2 objects 1 are gone"), ("files/notes.txt", "1 cut short")):
+        assert [line for line in text.splitlines() if line.startswith(key + ": kept as it is") and what in line], (key, text)
+    assert "dropped" not in text and collected(store) == kept and model.name in kept
+    mnt = mounts(options="serve=stream")
+    with open(mnt / "slices" / "d1" / "full", "rb") as f, pytest.raises(OSError):
+        f.read()
+    assert (mnt / "slices" / "d1" / "tp=0of3,dim=1" / "shard").stat().st_size
+
+
+def test_what_describes_a_file_that_is_not_whole_is_kept(store, mounts):
+    collected(store)
+    objects = objects_of(store)
+    model = next(p for p in objects if p.suffix == ".blob" and p.stat().st_size > 10000 and b"model.a.weight" in p.read_bytes()[8:200])
+    described = [p.read_bytes() for p in objects if p.suffix == ".blob" and p.read_bytes()[:8] == b"ptioCNT1"]
+    damaged = [d for d in described if b"model.a.weight" in d]
+    of_ranks = [d for d in described if b"lm_head.weight" in d]
+    flip_on_disk(model, -1)
+    (store / "index.db").unlink()
+    for old in snapshots(store):
+        old.unlink()
+    status, text = fsck(store, "--rebuild")
+    assert status == MENDED | LEFT, text
+    assert collected(store) == {p.name for p in objects}
+    files = {v for n, v in contents(mounts()).items() if n.startswith("lost+found/files/")}
+    assert len(damaged) == 1 and of_ranks and files >= {*damaged, *of_ranks, model.read_bytes()}
 
 
 def test_an_older_snapshot_serves_when_the_newest_is_damaged_too(store, mounts):
