@@ -149,7 +149,8 @@ static void rotate(int dirfd, const char *path)
 	free(all);
 }
 
-static int check_room(struct pt_store *store, int dirfd, const char *path)
+/* Before anything is made, be it a directory: what little a full filesystem has left is for pins. */
+static int check_room(struct pt_store *store, const char *path)
 {
 	struct pt_meta_space space;
 	struct statvfs fs;
@@ -158,8 +159,8 @@ static int check_room(struct pt_store *store, int dirfd, const char *path)
 
 	if (rc < 0)
 		return rc;
-	if (fstatvfs(dirfd, &fs) < 0)
-		return pt_fail(errno, "cannot look at the filesystem of %s: %s", path, strerror(errno));
+	if (statvfs(store->dir, &fs) < 0)
+		return pt_fail(errno, "cannot look at the filesystem of %s: %s", store->dir, strerror(errno));
 	room = (uint64_t)fs.f_bavail * fs.f_frsize;
 	if (room < ROOM_BYTES || (room - ROOM_BYTES) / 3 < space.used_bytes)
 		return pt_fail(ENOSPC, "too little room for a snapshot of the index in %s; free some on its filesystem", path);
@@ -180,8 +181,6 @@ static int make_locked(struct pt_store *store, int dirfd, const char *path, bool
 		rc = pt_meta_watch(&store->meta, 0, 0, &version);
 	if (rc == 0 && (!version || (count && all[0].version == version)))
 		goto out;
-	if (rc == 0)
-		rc = check_room(store, dirfd, path);
 	if (rc < 0)
 		goto out;
 	name_format(pt_time_now_ns(), version, name, sizeof(name));
@@ -205,7 +204,8 @@ int pt_snapshots_make(struct pt_store *store, bool *ret_made)
 	*ret_made = false;
 	if (!path)
 		return pt_fail_nomem();
-	if (mkdir(path, 0750) < 0 && errno != EEXIST)
+	rc = check_room(store, path);
+	if (rc == 0 && mkdir(path, 0750) < 0 && errno != EEXIST)
 		rc = pt_fail(errno, "cannot make %s: %s", path, strerror(errno));
 	if (rc == 0) {
 		fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -2,12 +2,15 @@
 import errno
 import os
 import subprocess
+import time
 
 import numpy as np
 import pytest
 import safetensors
 import safetensors.torch
 import torch
+
+from conftest import metrics
 
 KIB = 1024
 
@@ -133,3 +136,15 @@ def test_a_change_that_finds_no_room_for_a_copy_says_so_each_time(small, mounts)
     with pytest.raises(OSError) as e:
         os.close(fd)
     assert e.value.errno == errno.ENOSPC
+
+
+def test_without_room_for_a_snapshot_of_the_index_nothing_of_it_is_made(small, mounts):
+    """What a full disk has left is for pins."""
+    mount = mounts(store=small.store, options="snapshots=1")
+    np.save(mount.key("w") / "full.npy", np.ones(10))
+    deadline = time.monotonic() + 60
+    while not metrics(mount)["ptio_index_snapshots_given_up_total"]:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert metrics(mount)["ptio_index_snapshots_total"] == 0
+    assert not os.path.exists(os.path.join(small.store, "snapshots"))
