@@ -151,6 +151,7 @@ static int matches(const struct reader *r, const struct io_check *check, const s
 static int verify(const struct reader *r, const struct io_check *check, const struct pt_data_range *io)
 {
 	const struct pt_blob_ref *blob = &r->m->objects[check->object].blob;
+	uint64_t begun = check->begun;
 	int rc = 0, attempt;
 
 	for (attempt = 0; !rc; attempt++) {
@@ -158,7 +159,7 @@ static int verify(const struct reader *r, const struct io_check *check, const st
 		if (rc > 0) {
 			if (pt_checked_is_bad(check->checked, check->chunk))
 				pt_checked_set_good(check->checked, check->chunk);
-			pt_checked_set(r->repo, check->checked, blob, check->chunk, check->begun);
+			pt_checked_set(r->repo, check->checked, blob, check->chunk, begun);
 			pt_count(&r->repo->counters.chunks_verified, 1);
 			return 0;
 		}
@@ -168,7 +169,9 @@ static int verify(const struct reader *r, const struct io_check *check, const st
 			pt_checked_set_bad(r->repo, check->checked, blob, check->chunk);
 			rc = mismatch(r, check->object, check->chunk);
 		} else {
-			pt_data_tidy(&r->repo->store->data, blob);      /* a good file may have taken the place of one that is still open */
+			/* A good file may have taken the place of one that is still open; what was verified of that one is not of this. */
+			pt_data_tidy(&r->repo->store->data, blob);
+			begun = pt_checked_renew(r->repo, check->checked, blob);
 			rc = engine_read(r, io, 1);
 		}
 	}

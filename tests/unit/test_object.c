@@ -592,6 +592,44 @@ START_TEST(what_was_changed_since_is_verified_again)
 }
 END_TEST
 
+START_TEST(what_was_verified_of_a_file_is_not_of_one_in_its_place)
+{
+	struct pt_shape shape = help_shape2(3, 1 << 20);
+	char path[512], copy[520], away[520];
+	struct pt_manifest *m;
+	uint8_t byte, buf;
+	struct stat st;
+	int fd, to;
+
+	help_store(repo, node, PT_WRITTEN_FULL, &shape, 0, 1, -1, NULL, 1);
+	unproved();
+	blob_name(path);
+	snprintf(copy, sizeof(copy), "%s.copy", path);
+	snprintf(away, sizeof(away), "%s.away", path);
+	m = pinned();
+	fd = blob_open(m, O_RDWR);
+	to = open(copy, O_WRONLY | O_CREAT | O_EXCL, 0600);
+	check_ok(fstat(fd, &st));
+	ck_assert_int_eq(copy_file_range(fd, &(off_t){ 0 }, to, NULL, (size_t)st.st_size, 0), st.st_size);
+	/* The copy is damaged in its first chunk, the file itself in its second. */
+	ck_assert_int_eq(pt_io_pread(fd, &byte, 1, 4096 + 7), 1);
+	byte ^= 1;
+	check_ok(pt_io_pwrite(to, &byte, 1, 4096 + 7));
+	ck_assert_int_eq(pt_io_pread(fd, &byte, 1, 4096 + (1 << 20)), 1);
+	byte ^= 1;
+	check_ok(pt_io_pwrite(fd, &byte, 1, 4096 + (1 << 20)));
+	close(to);
+	close(fd);
+	check_ok(pt_object_read(repo, m, &(struct pt_object_range){ .off = 7, .len = 1, .buf = &buf }, 1));
+	check_ok(rename(path, away));
+	check_ok(rename(copy, path));
+	check_ok(pt_object_read(repo, m, &(struct pt_object_range){ .off = 1 << 20, .len = 1, .buf = &buf }, 1));
+	ck_assert_uint_eq(buf, byte ^ 1);
+	check_err(pt_object_read(repo, m, &(struct pt_object_range){ .off = 7, .len = 1, .buf = &buf }, 1), EIO);
+	unpinned(m);
+}
+END_TEST
+
 /* The kernel may give back other bytes than were written without anybody's having changed the file; who finds that tells the others. */
 START_TEST(damage_that_verifying_finds_is_believed_over_what_was_told)
 {
@@ -1041,6 +1079,7 @@ int main(void)
 	tcase_add_loop_test(c, what_was_sealed_here_was_hashed_then_and_is_not_again, 0, 2);
 	tcase_add_test(c, what_one_process_has_verified_whole_no_other_verifies);
 	tcase_add_loop_test(c, what_was_changed_since_is_verified_again, 0, 2);
+	tcase_add_test(c, what_was_verified_of_a_file_is_not_of_one_in_its_place);
 	tcase_add_test(c, damage_that_verifying_finds_is_believed_over_what_was_told);
 	tcase_add_test(c, stores_that_cannot_tell_are_read_all_the_same);
 	tcase_add_test(c, what_was_verified_is_remembered_within_bounds);
