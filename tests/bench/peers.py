@@ -118,9 +118,9 @@ class Mooncake:
                 return answer
         raise Absent("it ended; see its log")
 
-    def seconds(self, what):
-        """write, full, shard: of one round; the result was equal to what it should be."""
-        return self.ask(self.client, what)["seconds"]
+    def seconds(self, what, dim):
+        """write, full, shard: of one round, with a set that is split on dim 0 or 1; the result was equal to what it should be."""
+        return self.ask(self.client, f"{what} {dim}")["seconds"]
 
     def stop(self):
         for p in reversed(self.children):

@@ -58,46 +58,56 @@ def part_net(args, t, env):
         t.add(f"the same, processor time of both sides for a GB ({store}:)", "s/GB", size, {n: rows["cpu " + k][1] for k, n in names.items()}, names["sendfile"])
 
 
+PTIO = "ptio, numpy on a mount of ptiod, verify=touch"
+
+
+def beside_mooncake(t, env, mount, mooncake, dim):
+    """A tensor that 4 tp ranks write on one dim, read whole and as a shard on the other, each over loopback TCP."""
+    other, key = 1 - dim, f"w{dim}"
+    files = make_tensor(mount, key, env.array, 4, dim)
+    want = {"full": env.array, f"tp=1of4,dim={other}/shard": np.split(env.array, 4, axis=other)[1]}
+
+    def write():
+        return sum(write_file(path, data) for path, data in files)
+
+    def read(name):
+        begin = now()
+        got = np.load(mount / f"{key}/{name}.npy")
+        seconds = now() - begin
+        assert np.array_equal(got, want[name]), f"ptio's {name} is not what was written"
+        return seconds
+
+    for title, what, mine in ((f"4 tp ranks write a tensor on dim {dim}, over loopback TCP", "write", write),
+                              (f"a set on dim {dim} is read whole", "full", lambda: read("full")),
+                              (f"rank 1 of 4 on dim {other} is read of a set on dim {dim}" + (" (Mooncake: whole, then cut)" if mooncake else ""), "shard",
+                               lambda: read(f"tp=1of4,dim={other}/shard"))):
+        ways, reference, goals = {PTIO: mine}, PTIO, None
+        if mooncake:
+            reference = f"Mooncake {peers.version('mooncake_transfer_engine_non_cuda')}"
+            ways = {reference: lambda what=what: mooncake.seconds(what, dim), PTIO: mine}
+            goals = {PTIO: "<= 0.2"} if what != "write" else None
+        try:
+            t.run(title, "s", 1, ways, reference, goals)
+        except peers.Absent as e:
+            t.leave_out(f"Mooncake: {title}", e)
+
+
 def part_mooncake(args, t, env):
-    """A tensor that 4 tp ranks write on dim 0, read whole and as a shard on dim 1, each over loopback TCP."""
     with contextlib.ExitStack() as stack:
         folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(dir=env.dir)))
-        d = Ptiod(stack, args.build, f"mem:{4 * args.mib + 64}M", folder / "ptiod.log")
+        d = Ptiod(stack, args.build, f"mem:{6 * args.mib + 64}M", folder / "ptiod.log")
         mount = Mount(args.build, d.uri, folder / "mnt", "serve=stream")
         stack.callback(mount.stop)
-        files = make_tensor(mount, "w", env.array, 4, 0)
-        n = env.array.shape[1] // 4
-        want = {"full": env.array, "tp=1of4,dim=1/shard": env.array[:, n:2 * n]}
-
-        def write():
-            return sum(write_file(path, data) for path, data in files)
-
-        def read(name):
-            begin = now()
-            got = np.load(mount / f"w/{name}.npy")
-            seconds = now() - begin
-            assert np.array_equal(got, want[name]), f"ptio's {name} is not what was written"
-            return seconds
-
-        theirs = {}
+        mooncake = None
         try:
-            m = peers.Mooncake(stack, folder, env.ref)
-            m.seconds("write")
-            theirs = {what: (lambda what=what: m.seconds(what)) for what in ("write", "full", "shard")}
+            mooncake = peers.Mooncake(stack, folder, env.ref)
+            for dim in (0, 1):
+                mooncake.seconds("write", dim)
         except peers.Absent as e:
             t.leave_out("Mooncake over loopback TCP", e)
-        version = peers.version("mooncake_transfer_engine_non_cuda")
-        for title, what, mine in (("4 tp ranks write a tensor on dim 0, over loopback TCP", "write", write),
-                                  ("it is read whole", "full", lambda: read("full")),
-                                  ("rank 1 of 4 on dim 1 is read" + (" (Mooncake: whole, then cut)" if theirs else ""), "shard", lambda: read("tp=1of4,dim=1/shard"))):
-            ways, reference = {"ptio, numpy on a mount of ptiod, verify=touch": mine}, "ptio, numpy on a mount of ptiod, verify=touch"
-            if theirs:
-                reference = f"Mooncake {version}"
-                ways = {reference: theirs[what], **ways}
-            try:
-                t.run(title, "s", 1, ways, reference, {"ptio, numpy on a mount of ptiod, verify=touch": "<= 0.2"} if theirs and what != "write" else None)
-            except peers.Absent as e:
-                t.leave_out(f"Mooncake: {title}", e)
+            mooncake = None
+        for dim in (0, 1):
+            beside_mooncake(t, env, mount, mooncake, dim)
 
 
 def check_remote(args, env, c):
