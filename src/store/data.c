@@ -156,7 +156,7 @@ void pt_data_prove(struct pt_data *d, const struct pt_blob_ref *ref, uint64_t st
 
 void pt_data_doubt(struct pt_data *d, const struct pt_blob_ref *ref)
 {
-	if (d->ops->doubt && !d->read_only && check_refs(ref, 1) == 0)
+	if (d->ops->doubt && check_refs(ref, 1) == 0)
 		d->ops->doubt(d->h, ref);
 }
 

@@ -120,7 +120,7 @@ int pt_data_read(struct pt_data *d, const struct pt_data_range *ranges, size_t c
 bool pt_data_direct(struct pt_data *d, const struct pt_blob_ref *ref);
 /* 0: the engine cannot tell. */
 uint64_t pt_data_stamp(struct pt_data *d, const struct pt_blob_ref *ref);
-/* stamp 0 is never proved. In a read-only store nothing is told. */
+/* stamp 0 is never proved. In a read-only store nothing is told but doubt, so that who only looks (ptio fsck --verify) is heard as well. */
 bool pt_data_proved(struct pt_data *d, const struct pt_blob_ref *ref, uint64_t stamp);
 void pt_data_prove(struct pt_data *d, const struct pt_blob_ref *ref, uint64_t stamp);
 void pt_data_doubt(struct pt_data *d, const struct pt_blob_ref *ref);
