@@ -41,7 +41,7 @@ static int copy_file(int dirfd, const char *from, const char *to)
 	int64_t n = 1;
 
 	if (in < 0 || out < 0)
-		rc = pt_fail(errno, "cannot copy %s: %s", from, strerror(errno));
+		rc = pt_fail(errno, "cannot copy %s to %s: %s", from, to, strerror(errno));
 	else if (!buf)
 		rc = pt_fail_nomem();
 	while (rc == 0 && n > 0) {
@@ -49,7 +49,7 @@ static int copy_file(int dirfd, const char *from, const char *to)
 		rc = n < 0 ? (int)n : pt_io_pwrite(out, buf, (size_t)n, at);
 		at += n > 0 ? (uint64_t)n : 0;
 		if (rc < 0)
-			pt_fail(-rc, "cannot copy %s: %s", from, strerror(-rc));
+			pt_fail(-rc, "cannot copy %s to %s: %s", from, to, strerror(-rc));
 	}
 	if (in >= 0)
 		close(in);

@@ -80,6 +80,14 @@ static int newest_first(const void *a, const void *b)
 	return (x->version < y->version) - (x->version > y->version);
 }
 
+/* A pipe would be waited for, and what is no copy must not be taken for the newest. */
+static bool is_file(int dirfd, const char *name)
+{
+	struct stat st;
+
+	return fstatat(dirfd, name, &st, 0) == 0 && S_ISREG(st.st_mode);
+}
+
 /* stale: of names that are no copies yet, called with the lock held. */
 static int list(const char *path, void (*stale)(int dirfd, const char *name), struct pt_snapshot **ret_list, size_t *ret_count)
 {
@@ -92,10 +100,12 @@ static int list(const char *path, void (*stale)(int dirfd, const char *name), st
 		return pt_fail(errno, "cannot list %s: %s", path, strerror(errno));
 	while (dir && (e = readdir(dir))) {
 		memset(&one, 0, sizeof(one));
-		if (name_parse(e->d_name, &one))
-			pt_buf_append(&all, &one, sizeof(one));
-		else if (stale && strncmp(e->d_name, "index-", 6) == 0 && strstr(e->d_name, ".db.new-"))
+		if (name_parse(e->d_name, &one)) {
+			if (is_file(dirfd(dir), e->d_name))
+				pt_buf_append(&all, &one, sizeof(one));
+		} else if (stale && strncmp(e->d_name, "index-", 6) == 0 && strstr(e->d_name, ".db.new-")) {
 			stale(dirfd(dir), e->d_name);
+		}
 	}
 	if (dir)
 		closedir(dir);

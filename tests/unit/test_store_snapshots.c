@@ -119,6 +119,23 @@ START_TEST(the_newest_two_stay_and_one_of_a_day_ago)
 }
 END_TEST
 
+START_TEST(what_is_no_file_is_no_snapshot)
+{
+	static const char *const names[] = { "index-20991201T000000Z-9.db", "index-20991201T000000Z-8.db" };
+	struct pt_snapshot s[8];
+	char *path;
+
+	put("a");
+	ck_assert(make());
+	for (int i = 0; i < 2; i++) {
+		path = pt_asprintf("%s/snapshots/%s", dir, names[i]);
+		ck_assert_int_eq(i ? mkdir(path, 0750) : mkfifo(path, 0640), 0);
+		free(path);
+	}
+	ck_assert_uint_eq(listed(s, 8), 1);
+}
+END_TEST
+
 START_TEST(what_a_dead_process_left_goes_and_a_live_one_is_left_alone)
 {
 	char *path = pt_asprintf("%s/snapshots", dir), *stale = pt_asprintf("%s/snapshots/index-20260101T000000Z-1.db.new-1234", dir);
@@ -222,6 +239,7 @@ int main(void)
 	tcase_add_checked_fixture(tcase, setup, teardown);
 	tcase_add_test(tcase, there_is_one_when_something_was_committed_since_and_it_is_whole);
 	tcase_add_test(tcase, the_newest_two_stay_and_one_of_a_day_ago);
+	tcase_add_test(tcase, what_is_no_file_is_no_snapshot);
 	tcase_add_test(tcase, what_a_dead_process_left_goes_and_a_live_one_is_left_alone);
 	tcase_add_test(tcase, a_thread_makes_the_first_soon_and_a_last_one_at_its_end);
 	tcase_add_test(tcase, one_that_fails_is_told_counted_and_leaves_nothing);
