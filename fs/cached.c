@@ -152,6 +152,11 @@ static int open_large(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h, 
 		pt_vcache_put(fs->cache, file);
 		return 1;
 	}
+	/* What is mapped would come by pages of the kernel's, which are as dear. */
+	if (file && atomic_load(&fs->passthrough) && !pt_fs_reader_maps(fs, i) && pt_vcache_file_dear(fs->cache, file)) {
+		pt_vcache_put(fs->cache, file);
+		file = NULL;
+	}
 	if (file)
 		from_memory(fs, h, file, fi);
 	else
@@ -459,6 +464,7 @@ int pt_fs_cached_text(struct pt_fs *fs, void (*metric)(struct pt_buf *out, const
 	metric(out, "cache_failed_total", "counter", "Fillings that failed.", s.fills_failed);
 	metric(out, "cache_given_up_total", "counter", "Fillings that nobody wanted the rest of.", s.given_up);
 	metric(out, "cache_evictions_total", "counter", "Views dropped to make room.", s.evictions);
+	metric(out, "cache_dear_total", "counter", "First opens that read the store, since memory for a copy took longer than reading.", s.dear);
 	metric(out, "cache_superseded_total", "counter", "Views dropped since a later revision of them was opened.", s.superseded);
 	metric(out, "cache_refused_total", "counter", "Views for which there was no room.", s.refused);
 	return 0;

@@ -37,7 +37,7 @@ struct pt_vcache_source {
 struct pt_vcache_stats {
 	uint64_t limit, used;           /* bytes; used: of live files, rounded to huge pages */
 	uint64_t files, filling;
-	uint64_t hits, misses, fills, fills_failed, given_up, evictions, refused;       /* counts since the start. refused: no room */
+	uint64_t hits, misses, fills, fills_failed, given_up, evictions, refused, dear; /* counts since the start. refused: no room */
 	uint64_t reserve;               /* bytes of files that are, or will be, ready to be filled; used leaves them out */
 	uint64_t reserve_filled_bytes;  /* of filled_bytes: into memory that was ready */
 	uint64_t superseded;            /* dropped since there was a later one of the same subject */
@@ -77,6 +77,9 @@ enum pt_vcache_work pt_vcache_file_work(const struct pt_vcache_file *f);
 int pt_vcache_file_wait(struct pt_vcache *c, struct pt_vcache_file *f, int64_t ns);
 /* Whoever waited saw only so much of it come in ns, and waits no longer. */
 void pt_vcache_file_slow(struct pt_vcache *c, enum pt_vcache_work work, uint64_t bytes, int64_t ns);
+/* It was not whole in time since memory comes more slowly than the source is read (a virtual machine that has given memory back to its host), and only the caller holds it, for a
+ * first open: it had better be put, which gives up the filling, and the source be read. Counted. */
+bool pt_vcache_file_dear(struct pt_vcache *c, struct pt_vcache_file *f);
 void pt_vcache_put(struct pt_vcache *c, struct pt_vcache_file *f);         /* NULL is fine */
 /* Bytes that are there of this key; 0: none. */
 uint64_t pt_vcache_progress(struct pt_vcache *c, const struct pt_vcache_key *key);

@@ -49,6 +49,7 @@ struct pt_vcache_file {
 	bool given_up;                  /* nobody wanted the rest: fillers leave, unless somebody comes before the last one has left */
 	atomic_bool whole;
 	uint64_t filled;                /* bytes */
+	int64_t memory_ns, read_ns;     /* what its pieces took: to have memory for them, and to be read */
 	uint64_t piece_count, next;     /* next: where the next filler looks first */
 	uint32_t *back;                 /* bytes by which each piece begins before its place; NULL: none does */
 	uint8_t piece[];

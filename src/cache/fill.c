@@ -13,6 +13,7 @@
 #include "base/io.h"
 #include "base/size.h"
 
+#define DEAR 2                          /* so many times what it takes to read is too much for memory to read it into; clearing pages takes less than reading does */
 #define RATE_MAX ((uint64_t)16 << 30)    /* bytes a second: no filling is faster */
 
 static uint64_t piece_start(const struct pt_vcache_file *f, uint64_t piece)
@@ -95,27 +96,33 @@ static void ended_locked(struct pt_vcache *c, struct pt_vcache_file *f, uint64_t
 
 /* ---- pieces ---- */
 
-static bool piece_read(struct pt_vcache_file *f, uint64_t off, uint64_t len)
+static bool piece_read(struct pt_vcache_file *f, uint64_t off, uint64_t len, int64_t *ret_memory_ns, int64_t *ret_read_ns)
 {
-	int64_t n;
+	int64_t n, begin = pt_time_boot_ns();
 
+	*ret_memory_ns = *ret_read_ns = 0;
 	if (f->work == PT_VCACHE_CHECK)
 		return f->source.check(f->source.ctx, len, off) == 0;
 	if (pt_memory_take(f->fd, f->map, off, len) < 0)
 		return false;
+	*ret_memory_ns = pt_time_boot_ns() - begin;
 	n = f->source.read(f->source.ctx, f->map + off, len, off);
+	*ret_read_ns = pt_time_boot_ns() - begin - *ret_memory_ns;
 	return n >= 0 && (uint64_t)n == len;
 }
 
 /* A piece that this thread, a user of the source, has marked PT_PIECE_BUSY. */
 static void piece_fill(struct pt_vcache *c, struct pt_vcache_file *f, uint64_t piece)
 {
+	int64_t memory_ns, read_ns;
 	uint64_t off, len;
 	bool good, last;
 
 	piece_span(f, piece, &off, &len);
-	good = piece_read(f, off, len);
+	good = piece_read(f, off, len, &memory_ns, &read_ns);
 	pthread_mutex_lock(&c->lock);
+	f->memory_ns += memory_ns;
+	f->read_ns += read_ns;
 	last = good && f->filled + len == f->size && !f->failed;
 	if (last && f->source.finish) {         /* no other piece is under way */
 		pthread_mutex_unlock(&c->lock);
@@ -438,4 +445,15 @@ void pt_vcache_file_slow(struct pt_vcache *c, enum pt_vcache_work work, uint64_t
 	pthread_mutex_lock(&c->lock);
 	rate_seen_locked(c, work, bytes, ns);
 	pthread_mutex_unlock(&c->lock);
+}
+
+bool pt_vcache_file_dear(struct pt_vcache *c, struct pt_vcache_file *f)
+{
+	bool dear;
+
+	pthread_mutex_lock(&c->lock);
+	dear = !f->whole && !f->kept && f->holds == 2 && f->memory_ns / DEAR > f->read_ns;
+	c->stats.dear += dear;
+	pthread_mutex_unlock(&c->lock);
+	return dear;
 }
