@@ -345,6 +345,16 @@ static int exchange(struct rebuild *r)
 	return rc;
 }
 
+/* Root makes it for whose store it is. */
+static int give_to_owner(struct rebuild *r, int fd)
+{
+	struct stat st;
+
+	if (geteuid() != 0)
+		return 0;
+	return fstat(r->dirfd, &st) < 0 || fchown(fd, st.st_uid, st.st_gid) < 0 ? -errno : 0;
+}
+
 /* Durable, and without a log beside it. */
 static int close_new(struct rebuild *r)
 {
@@ -359,10 +369,12 @@ static int close_new(struct rebuild *r)
 	if (rc < 0)
 		return rc;
 	fd = openat(r->dirfd, NEW_INDEX, O_RDONLY | O_CLOEXEC);
-	rc = fd < 0 ? -errno : pt_io_fsync(fd);
+	rc = fd < 0 ? -errno : give_to_owner(r, fd);
+	if (rc == 0)
+		rc = pt_io_fsync(fd);
 	if (fd >= 0)
 		close(fd);
-	return rc < 0 ? pt_fail(-rc, "cannot sync %s/%s: %s", r->f->dir, NEW_INDEX, strerror(-rc)) : 0;
+	return rc < 0 ? pt_fail(-rc, "cannot finish %s/%s: %s", r->f->dir, NEW_INDEX, strerror(-rc)) : 0;
 }
 
 static int open_new(struct rebuild *r)

@@ -454,6 +454,17 @@ def test_an_object_whose_numbers_are_beyond_all_bounds_stops_nothing(mounts, scr
     assert (torch.load(mounts() / "lost+found" / "good" / "full") == torch.arange(12.0)).all()
 
 
+def test_the_new_index_is_theirs_whose_store_it_is(store):
+    if os.geteuid() == 0:
+        for path in (store, *store.rglob("*")):
+            os.chown(path, 65534, 65534)
+    (store / "index.db").unlink()
+    status, text = fsck(store, "--rebuild")
+    assert status == MENDED, text
+    got, want = (store / "index.db").stat(), store.stat()
+    assert (got.st_uid, got.st_gid) == (want.st_uid, want.st_gid)
+
+
 def test_a_set_whose_key_is_too_long_below_lost_and_found_stays_a_set(mounts, scratch):
     store = scratch / "store"
     mnt = mounts(options="snapshots=0")
