@@ -129,6 +129,26 @@ START_TEST(objects_without_an_index_are_not_a_new_store)
 }
 END_TEST
 
+START_TEST(the_log_of_an_index_that_is_gone_is_not_a_new_ones)
+{
+	char *path = path_in(dir, "store"), *index = path_in(dir, "store/index.db"), *log = path_in(dir, "store/index.db-wal");
+
+	MUST_WORK(pt_store_open(path, &create, &store));
+	pt_store_close(store);
+	ck_assert_int_eq(unlink(index), 0);
+	close(open(log, O_WRONLY | O_CREAT, 0600));
+	MUST_FAIL(EIO, pt_store_open(path, &create, &store));
+	ck_assert_ptr_nonnull(strstr(pt_fail_sentence(), "ptio fsck --rebuild"));
+	ck_assert_int_eq(access(index, F_OK), -1);
+	ck_assert_int_eq(unlink(log), 0);
+	MUST_WORK(pt_store_open(path, &create, &store));
+	pt_store_close(store);
+	free(path);
+	free(index);
+	free(log);
+}
+END_TEST
+
 START_TEST(a_store_opened_read_only_refuses_changes)
 {
 	struct pt_store_options o = { .read_only = true };
@@ -227,6 +247,7 @@ int main(void)
 	tcase_add_test(tcase, each_form_opens);
 	tcase_add_test(tcase, what_is_not_a_store_is_refused);
 	tcase_add_test(tcase, objects_without_an_index_are_not_a_new_store);
+	tcase_add_test(tcase, the_log_of_an_index_that_is_gone_is_not_a_new_ones);
 	tcase_add_test(tcase, a_store_opened_read_only_refuses_changes);
 	tcase_add_test(tcase, faults_come_from_the_options_or_the_environment);
 	tcase_add_test(tcase, two_stores_of_one_folder_see_each_other);
