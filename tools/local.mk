@@ -17,8 +17,11 @@ tools_ptio_SOURCES = \
 	tools/files.c \
 	tools/fsck.h \
 	tools/fsck_check.c \
+	tools/fsck_files.c \
 	tools/fsck_rebuild.c \
 	tools/fsck_rescue.c \
+	tools/fsck_rescue.h \
+	tools/fsck_tensors.c \
 	tools/links.c \
 	tools/main.c
 tools_ptio_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)
