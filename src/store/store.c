@@ -156,14 +156,16 @@ static bool is_full_bucket(const char *name, const char *path)
 }
 
 /* The log of an index that is not there: SQLite would take it for a new one's. */
-static bool has_log(const char *dir)
+static int check_log(const char *dir)
 {
 	char *log = pt_asprintf("%s/" INDEX_NAME "-wal", dir);
 	struct stat st;
-	bool has = log && lstat(log, &st) == 0;
+	int rc = log ? 0 : pt_fail_nomem();
 
+	if (log && lstat(log, &st) == 0)
+		rc = pt_fail(EIO, "the store %s has the log of an index but no index (%s); run ptio fsck --rebuild on it, or remove %s where it never held anything", dir, INDEX_NAME, log);
 	free(log);
-	return has;
+	return rc;
 }
 
 /* No index: a new store may be made here if nothing says that there was one, or that the directory is another's. */
@@ -180,9 +182,9 @@ static int check_new(const char *dir)
 		rc = pt_fail(ENOTEMPTY, "%s is neither empty nor a ptio store; give a new or empty directory", dir);
 	if (rc == 0)
 		rc = any_entry(objects, is_full_bucket, &any);
-	if (rc == 0 && !any && has_log(dir))
-		rc = pt_fail(EIO, "the store %s has the log of an index but no index (%s); run ptio fsck --rebuild on it", dir, INDEX_NAME);
-	if (rc == 0 && any)
+	if (rc == 0 && !any)
+		rc = check_log(dir);
+	else if (rc == 0)
 		rc = pt_fail(EIO, "the store %s has objects but no index (%s); run ptio fsck --rebuild on it", dir, INDEX_NAME);
 	free(objects);
 	return rc;
