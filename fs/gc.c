@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/io.h"
 #include "base/log.h"
+#include "base/thread.h"
 
 #define GC_EVERY_NS ((int64_t)60 * 1000000000)
 #define GC_AFTER_COMMIT_NS ((int64_t)5 * 1000000000)    /* gently: commits in a loop share one pass */
@@ -101,7 +102,7 @@ int pt_fs_gc_start(struct pt_fs *fs)
 	pthread_cond_init(&g->cond, &attr);
 	pthread_condattr_destroy(&attr);
 	fs->gc = g;
-	err = pthread_create(&g->thread, NULL, gc_main, fs);
+	err = pt_thread_start(&g->thread, gc_main, fs);
 	if (err) {
 		fs->gc = NULL;
 		free(g);

@@ -15,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/io.h"
+#include "base/thread.h"
 
 #define PACE_NS 20000000                /* at most so often: a sweep makes every path walk ask once more */
 #define SLICE_NS 100000000              /* how soon the end is seen */
@@ -178,7 +179,7 @@ int pt_fs_news_start(struct pt_fs *fs)
 	if (!n)
 		return pt_fail_nomem();
 	pthread_mutex_init(&n->lock, NULL);
-	rc = pthread_create(&n->thread, NULL, fs->news_away ? watch_away : watch_here, fs);
+	rc = pt_thread_start(&n->thread, fs->news_away ? watch_away : watch_here, fs);
 	if (rc)
 		return pt_fail(rc, "cannot start a thread: %s", strerror(rc));
 	n->started = true;

@@ -18,6 +18,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/io.h"
+#include "base/thread.h"
 #include "transport.h"
 
 #define BUCKETS 16384
@@ -307,7 +308,7 @@ void pt_fs_told_sweep(struct pt_fs *fs)
 
 static int thread_start(struct pt_fs *fs)
 {
-	int rc = pthread_create(&fs->notifier->thread, NULL, notify, fs);
+	int rc = pt_thread_start(&fs->notifier->thread, notify, fs);
 
 	if (rc)
 		return pt_fail(rc, "cannot start a thread: %s", strerror(rc));

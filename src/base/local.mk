@@ -11,4 +11,5 @@ libptio_core_la_SOURCES += \
 	src/base/log.c src/base/log.h \
 	src/base/process.c src/base/process.h \
 	src/base/size.h \
-	src/base/text.c src/base/text.h
+	src/base/text.c src/base/text.h \
+	src/base/thread.c src/base/thread.h

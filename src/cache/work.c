@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/thread.h"
 
 #define NICE 19                         /* SCHED_IDLE could keep a lock from others for long */
 
@@ -96,7 +97,7 @@ static int create(uint32_t threads, bool idle, struct pt_workers **ret_workers)
 	w->urgent.end = &w->urgent.first;
 	w->other.end = &w->other.first;
 	for (; w->count < threads; w->count++) {
-		err = pthread_create(&w->thread[w->count], NULL, worker, w);
+		err = pt_thread_start(&w->thread[w->count], worker, w);
 		if (err) {
 			pt_workers_free(w);
 			return pt_fail(err, "cannot start a thread: %s", strerror(err));

@@ -8,13 +8,13 @@
 #include "manifest/pump.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/thread.h"
 #include "manifest/window.h"
 
 void pt_pump_init(struct pt_pump *p)
@@ -183,7 +183,6 @@ static bool thread_free_locked(struct pt_pump *p)
 {
 	uint32_t queued = 0, most = PT_PUMP_THREADS;
 	struct pt_pump_stream *s;
-	sigset_t all, old;
 	long cpus;
 
 	for (s = p->first; s; s = s->next)
@@ -195,14 +194,11 @@ static bool thread_free_locked(struct pt_pump *p)
 		most = (uint32_t)cpus;
 	if (p->threads == most)
 		return false;
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);       /* signals are the program's business */
 	__atomic_store_n(&p->pid, getpid(), __ATOMIC_RELAXED);
-	if (pthread_create(&p->thread[p->threads], NULL, pump, p) == 0)
+	if (pt_thread_start(&p->thread[p->threads], pump, p) == 0)
 		p->threads++;
 	else
 		most = 0;
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	return most > 0;
 }
 

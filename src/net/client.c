@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +13,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/io.h"
+#include "base/thread.h"
 #include "net/client_int.h"
 
 #define TIMEOUT_NS (30 * PT_NS_PER_S)
@@ -225,13 +225,9 @@ static void client_free(struct pt_net_client *c)
 /* The thread takes no signals: they are the program's, and a broken connection is no reason for SIGPIPE. */
 static int start_owner(struct pt_net_client *c)
 {
-	sigset_t all, before;
 	int rc;
 
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	rc = pthread_create(&c->thread, NULL, owner, c);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	rc = pt_thread_start(&c->thread, owner, c);
 	return rc ? pt_fail(rc, "cannot start a thread: %s", strerror(rc)) : 0;
 }
 

@@ -4,13 +4,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/thread.h"
 
 struct pt_resolve {
 	char *hosts;
@@ -51,7 +51,6 @@ int pt_resolve_start(const char *hosts, int wake_fd, struct pt_resolve **ret_res
 {
 	struct pt_resolve *r = pt_calloc(1, sizeof(*r));
 	pthread_t thread;
-	sigset_t all, before;
 	int rc;
 
 	if (!r)
@@ -61,11 +60,7 @@ int pt_resolve_start(const char *hosts, int wake_fd, struct pt_resolve **ret_res
 	r->wake_fd = fcntl(wake_fd, F_DUPFD_CLOEXEC, 0);
 	rc = !r->hosts || r->wake_fd < 0 ? ENOMEM : 0;
 	if (!rc) {
-		/* Signals are the program's. */
-		sigfillset(&all);
-		pthread_sigmask(SIG_SETMASK, &all, &before);
-		rc = pthread_create(&thread, NULL, look_up, r);
-		pthread_sigmask(SIG_SETMASK, &before, NULL);
+		rc = pt_thread_start(&thread, look_up, r);
 	}
 	if (rc) {
 		r->refs = 1;

@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +16,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/thread.h"
 
 #define STRETCHES 64
 #define NICE 5                          /* behind what clients wait for; more would make these wait for the lock of the process's memory, which it holds for a page */
@@ -157,7 +157,6 @@ static void *fetch(void *arg)
 int pt_reserve_create(uint64_t bytes, pt_reserve_room_fn *room, void *ctx, struct pt_reserve **ret_reserve)
 {
 	struct pt_reserve *r = pt_calloc(1, sizeof(*r));
-	sigset_t all, old;
 	int rc;
 
 	if (!r)
@@ -167,10 +166,7 @@ int pt_reserve_create(uint64_t bytes, pt_reserve_room_fn *room, void *ctx, struc
 	r->ctx = ctx;
 	pthread_mutex_init(&r->lock, NULL);
 	pthread_cond_init(&r->look, NULL);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);       /* signals are the program's business */
-	rc = pthread_create(&r->thread, NULL, fetch, r);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	rc = pt_thread_start(&r->thread, fetch, r);
 	if (rc) {
 		pthread_cond_destroy(&r->look);
 		pthread_mutex_destroy(&r->lock);

@@ -21,6 +21,7 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/io.h"
+#include "base/thread.h"
 
 #define NS_PER_S INT64_C(1000000000)
 #define LOOK_EVERY_NS (5 * NS_PER_S)            /* whether a copy is due; also how soon a store gets its first */
@@ -330,7 +331,7 @@ int pt_snapshots_start(struct pt_store *store, int64_t every_ns, void (*failed)(
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&s->cond, &attr);
 	pthread_condattr_destroy(&attr);
-	err = pthread_create(&s->thread, NULL, run, s);
+	err = pt_thread_start(&s->thread, run, s);
 	if (err) {
 		pthread_cond_destroy(&s->cond);
 		pthread_mutex_destroy(&s->lock);

@@ -2,6 +2,7 @@
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,7 @@
 #include "base/log.h"
 #include "base/process.h"
 #include "base/size.h"
+#include "base/thread.h"
 #include "lib/suite.h"
 
 START_TEST(the_process_id_is_the_childs_own_after_fork)
@@ -37,6 +39,25 @@ START_TEST(the_process_id_is_the_childs_own_after_fork)
 	ck_assert_int_eq(waitpid(child, &status, 0), child);
 	ck_assert_int_eq(status, 0);
 	ck_assert_int_eq(pt_process_id(), here);
+}
+END_TEST
+
+static void *blocked_signals(void *ret_set)
+{
+	pthread_sigmask(SIG_SETMASK, NULL, ret_set);
+	return NULL;
+}
+
+START_TEST(a_thread_of_our_own_takes_no_signals_and_the_starter_does)
+{
+	sigset_t mine, theirs;
+	pthread_t thread;
+
+	ck_assert_int_eq(pt_thread_start(&thread, blocked_signals, &theirs), 0);
+	ck_assert_int_eq(pthread_join(thread, NULL), 0);
+	pthread_sigmask(SIG_SETMASK, NULL, &mine);
+	ck_assert(sigismember(&theirs, SIGTERM) && sigismember(&theirs, SIGINT) && sigismember(&theirs, SIGPIPE));
+	ck_assert(!sigismember(&mine, SIGTERM) && !sigismember(&mine, SIGINT));
 }
 END_TEST
 
@@ -456,6 +477,7 @@ int main(void)
 	TCase *tcase = tcase_create("base");
 
 	tcase_add_test(tcase, the_process_id_is_the_childs_own_after_fork);
+	tcase_add_test(tcase, a_thread_of_our_own_takes_no_signals_and_the_starter_does);
 	tcase_add_test(tcase, what_is_printed_into_a_buffer_is_all_there_whether_there_was_room_or_not);
 	tcase_add_test(tcase, sizes_that_do_not_fit_are_refused);
 	tcase_add_test(tcase, the_countdown_fails_the_chosen_allocation_and_all_after_it);
