@@ -9,6 +9,7 @@ import pathlib
 import shutil
 import statistics
 import subprocess
+import sys
 import threading
 import time
 
@@ -85,6 +86,15 @@ def fresh(args, env, fn, options="", known=True):
             return fn(m)
         finally:
             m.stop()
+
+
+TAKE = "import mmap, sys; m = mmap.mmap(-1, int(sys.argv[1]), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS); m.madvise(mmap.MADV_HUGEPAGE); m[::4096] = bytes(len(m) // 4096)"
+
+
+def have_memory(size):
+    """So much free memory is this machine's own: a virtual one that gives back what is free has to fetch it from its host otherwise, page by page and ten times as slowly as it clears it."""
+    if size:
+        subprocess.run([sys.executable, "-S", "-c", TAKE, str(size)], check=True)
 
 
 # ---- what is timed; each returns seconds ----
@@ -196,21 +206,23 @@ def make_tensor(mount, key, array, size, dim):
 # ---- a group of ways that are compared ----
 
 class Table:
-    def __init__(self, rounds):
-        self.rounds, self.groups, self.left_out = rounds, [], {}
+    def __init__(self, rounds, memory):
+        """memory: bytes that are made ready before each way, of which no way should need more."""
+        self.rounds, self.memory, self.groups, self.left_out = rounds, memory, [], {}
 
     def leave_out(self, what, why):
         self.left_out[what] = str(why)
         print(f"\nleft out: {what}: {why}")
 
-    def run(self, title, unit, amount, ways, reference, goals=None):
-        """ways: {name: callable -> seconds}. unit GB/s: amount is bytes; us: amount is operations; s: seconds as they are."""
+    def run(self, title, unit, amount, ways, reference, goals=None, size=0):
+        """ways: {name: callable -> seconds}. unit GB/s: amount is bytes; us: amount is operations; s: seconds as they are. size: bytes that a way needs memory for, if it is more than usual."""
         seconds = {name: [] for name in ways}
         for name, way in ways.items():
             if self.rounds > 1:
-                way()                           # once without counting: memory that the host took back, imports
+                way()                           # once without counting: imports, and what is kept from the second time on
         for _ in range(self.rounds):
             for name, way in ways.items():
+                have_memory(self.memory and max(self.memory, 3 * size))
                 seconds[name].append(way())
         self.add(title, unit, amount, seconds, reference, goals)
 

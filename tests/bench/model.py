@@ -115,7 +115,8 @@ def compare(args, t, env, title, folder, load):
     try:
         t.run(title, "s", 1, {"from /dev/shm": lambda: in_process(load, str(folder)), "ptio, first process, written on this machine": first,
                               "ptio, second process": again, "ptio, after ptio warm": warmed, "ptio, first process, never verified": lambda: first(False)},
-              "from /dev/shm", {"ptio, first process, written on this machine": "<= 1.05", "ptio, second process": "<= 0.9", "ptio, after ptio warm": "<= 0.9"})
+              "from /dev/shm", {"ptio, first process, written on this machine": "<= 1.05", "ptio, second process": "<= 0.9", "ptio, after ptio warm": "<= 0.9"},
+              size=(folder / "model.safetensors").stat().st_size)
     finally:
         for m in mounts:
             m.stop()
