@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/thread.h"
 #include "net/rdma_verbs_int.h"
 
 #define READS_AT_ONCE 16                        /* of one connection, if the device can */
@@ -214,7 +215,7 @@ int pt_rdma_server_start(const struct sockaddr *sa, socklen_t sa_len, void *memo
 	if (rc == 0 && rdma_listen(s->listener, 64))
 		rc = pt_rdma_fail_call("rdma_listen");
 	if (rc == 0) {
-		rc = pthread_create(&s->thread, NULL, serve, s);
+		rc = pt_thread_start(&s->thread, serve, s);
 		rc = rc ? pt_fail(rc, "cannot start a thread: %s", strerror(rc)) : 0;
 		s->started = rc == 0;
 	}

@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/io.h"
+#include "base/thread.h"
 #include "store/remote_rdma_int.h"
 
 #define PUTS_MAX 32u                            /* of one call */
@@ -260,7 +261,7 @@ int pt_remote_rdma_start(struct pt_remote *r, bool must, struct pt_remote_rdma *
 		rc = 0;
 	}
 	if (rc == 0) {
-		rc = pthread_create(&p->thread, NULL, own, p);
+		rc = pt_thread_start(&p->thread, own, p);
 		rc = rc ? pt_fail(rc, "cannot start a thread: %s", strerror(rc)) : 0;
 		p->started = rc == 0;
 	}

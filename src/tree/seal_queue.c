@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/thread.h"
+
 static void *seal(void *arg)
 {
 	struct pt_seal_job *job = arg;
@@ -50,7 +52,7 @@ int pt_seal_queue_add(struct pt_seal_queue *q, struct pt_object_writer *writer, 
 	memset(&job->part, 0, sizeof(job->part));
 	job->writer = writer;
 	job->tag = tag;
-	job->threaded = pthread_create(&job->thread, NULL, seal, job) == 0;
+	job->threaded = pt_thread_start(&job->thread, seal, job) == 0;
 	if (!job->threaded)
 		seal(job);
 	return 0;

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/io.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "manifest/repo.h"
 #include "tools/ptiod/server.h"
 
@@ -91,7 +92,7 @@ int collect_start(struct server *s)
 	pthread_condattr_destroy(&attr);
 	if (!s->options->gc_ns || s->options->read_only)
 		return 0;
-	rc = pthread_create(&s->collect_thread, NULL, collect, s);
+	rc = pt_thread_start(&s->collect_thread, collect, s);
 	if (rc)
 		return pt_fail(rc, "cannot start a thread: %s", strerror(rc));
 	s->collect_started = true;

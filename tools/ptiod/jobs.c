@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/thread.h"
 #include "tools/ptiod/server.h"
 
 struct job *job_create(struct conn *conn, enum job_kind kind)
@@ -80,7 +81,7 @@ int workers_start(struct server *s)
 	int rc;
 
 	while (s->worker_count < s->options->workers) {
-		rc = pthread_create(&s->workers[s->worker_count], NULL, work, s);
+		rc = pt_thread_start(&s->workers[s->worker_count], work, s);
 		if (rc)
 			return pt_fail(rc, "cannot start a thread: %s", strerror(rc));
 		s->worker_count++;

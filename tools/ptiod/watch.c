@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/io.h"
+#include "base/thread.h"
 #include "tools/ptiod/server.h"
 
 #define SLICE_NS (NS_PER_S / 20)                /* how soon a newcomer or an end of time is seen */
@@ -133,7 +134,7 @@ void watch_drop(struct server *s, struct conn *c)
 
 int watch_start(struct server *s)
 {
-	int rc = pthread_create(&s->watch_thread, NULL, watch, s);
+	int rc = pt_thread_start(&s->watch_thread, watch, s);
 
 	if (rc)
 		return pt_fail(rc, "cannot start a thread: %s", strerror(rc));
