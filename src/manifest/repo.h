@@ -206,7 +206,7 @@ struct pt_object_spec {
 
 /* A native object: header as docs/SPEC-store.md "Objects" says, payload in order through a window of a few MiB, hashed (XXH3, CRC-32) on the way. */
 int pt_object_writer_create(struct pt_repo *repo, const struct pt_object_spec *spec, struct pt_object_writer **ret_w);
-/* Next len payload bytes; data NULL: zeros. -EINVAL beyond the payload's size. */
+/* Next len payload bytes; data NULL: zeros. They are hashed while they are written, so nobody may change them before it returns. -EINVAL beyond the payload's size. */
 int pt_object_writer_append(struct pt_object_writer *w, const void *data, uint64_t len);
 /* Complete: durable and immutable. Fills object (blob, payload_off, bytes, hash, crc32, part, axes, box if known) and chunk_hashes of the part.
  * -EINVAL when bytes are missing. The blob stays pinned by this process until pt_commit_part or pt_object_discard. Consumes w, also on failure. */
