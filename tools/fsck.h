@@ -27,8 +27,8 @@ void fsck_progress(struct fsck *f, const char *what, uint64_t done);
 
 #define FSCK_LOST "lost+found"
 
-/* fsck_check.c: the index file alone: it is sound, and not older than its snapshots. -EIO with a sentence: it is not. */
-int fsck_check_index(struct fsck *f);
+/* fsck_check.c: the index file alone, in the directory of the store that is open: it is sound, and not older than its snapshots. -EIO with a sentence: it is not. */
+int fsck_check_index(struct fsck *f, int dirfd);
 /* fsck_check.c: looks at the whole store. Exit status. */
 int fsck_check(struct fsck *f);
 

@@ -95,17 +95,17 @@ static int open_store(struct fsck *f, bool *ret_damaged)
 }
 
 /* An index that lost its log, or was put back from a copy, may be sound and old. */
-int fsck_check_index(struct fsck *f)
+int fsck_check_index(struct fsck *f, int dirfd)
 {
 	char *index = pt_asprintf("%s/index.db", f->dir);
 	struct pt_snapshot *all = NULL;
 	uint64_t version, records;
 	size_t count = 0;
-	int rc = index ? pt_snapshots_list(f->dir, &all, &count) : pt_fail_nomem();
+	int rc = index ? pt_snapshots_list(dirfd, &all, &count) : pt_fail_nomem();
 
 	/* In this order: those that are made meanwhile are newer than what is seen of the index. */
 	if (rc == 0)
-		rc = pt_meta_sqlite_check(index, false, &version, &records);
+		rc = pt_meta_sqlite_check(dirfd, index, false, &version, &records);
 	if (rc == 0 && count && all[0].version > version)
 		rc = pt_fail(EIO, "the index %s is older than its snapshot %s: what was committed last is lost from it", index, all[0].name);
 	free(all);
@@ -144,7 +144,7 @@ int fsck_check(struct fsck *f)
 	if (rc < 0 && !damaged)
 		return fsck_failed(rc);
 	if (rc == 0)
-		rc = fsck_check_index(f);
+		rc = fsck_check_index(f, pt_repo_store(f->cli->repo)->dirfd);
 	if (rc == 0)
 		rc = look(f);
 	if (rc == -EIO) {

@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/io.h"
 #include "base/size.h"
+#include "store/folder.h"
 #include "store/held.h"
 #include "store/snapshots.h"
 #include "tools/fsck.h"
@@ -33,9 +34,9 @@ struct rebuild {
 };
 
 /* ---- the base: a snapshot ---- */
-static int copy_file(int dirfd, const char *from, const char *to)
+static int copy_file(int from_dir, const char *from, int to_dir, const char *to)
 {
-	int in = openat(dirfd, from, O_RDONLY | O_CLOEXEC), out = openat(dirfd, to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0640), rc = 0;
+	int in = openat(from_dir, from, O_RDONLY | O_CLOEXEC | O_NOFOLLOW), out = openat(to_dir, to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0640), rc = 0;
 	uint8_t *buf = pt_malloc(COPY_BYTES);
 	uint64_t at = 0;
 	int64_t n = 1;
@@ -44,6 +45,8 @@ static int copy_file(int dirfd, const char *from, const char *to)
 		rc = pt_fail(errno, "cannot copy %s to %s: %s", from, to, strerror(errno));
 	else if (!buf)
 		rc = pt_fail_nomem();
+	else if ((rc = pt_folder_owner_set(to_dir, out)) < 0)
+		rc = pt_fail(-rc, "cannot give %s to the owner of the store: %s", to, strerror(-rc));
 	while (rc == 0 && n > 0) {
 		n = pt_io_pread(in, buf, COPY_BYTES, at);
 		rc = n < 0 ? (int)n : pt_io_pwrite(out, buf, (size_t)n, at);
@@ -69,25 +72,25 @@ static void remove_new(struct rebuild *r)
 		unlinkat(r->dirfd, names[i], 0);
 }
 
-static int is_sound(struct rebuild *r, const char *name, bool alone)
+/* name: below the store's directory; dirfd: of the folder that it is in. */
+static int is_sound(struct rebuild *r, int dirfd, const char *name)
 {
 	char *path = pt_asprintf("%s/%s", r->f->dir, name);
 	uint64_t version, records;
-	int rc = path ? pt_meta_sqlite_check(path, alone, &version, &records) : pt_fail_nomem();
+	int rc = path ? pt_meta_sqlite_check(dirfd, path, true, &version, &records) : pt_fail_nomem();
 
 	free(path);
 	return rc;
 }
 
 /* A snapshot that is damaged, and one that is newer than what the store goes on with, must not be taken for the newest again. */
-static void put_aside(struct rebuild *r, const struct pt_snapshot *s)
+static void put_aside(struct rebuild *r, int dirfd, const struct pt_snapshot *s)
 {
-	char from[128], to[128];
+	char to[128];
 
-	snprintf(from, sizeof(from), "%s/%s", PT_SNAPSHOTS_DIR, s->name);
-	snprintf(to, sizeof(to), "%s/damaged-%s", PT_SNAPSHOTS_DIR, s->name);
+	snprintf(to, sizeof(to), "damaged-%s", s->name);
 	if (!r->f->dry_run)
-		renameat(r->dirfd, from, r->dirfd, to);
+		renameat(dirfd, s->name, dirfd, to);
 }
 
 static int take_snapshot(struct rebuild *r)
@@ -95,23 +98,28 @@ static int take_snapshot(struct rebuild *r)
 	struct pt_snapshot *all = NULL;
 	size_t count = 0, i;
 	char name[128];
-	int rc = pt_snapshots_list(r->f->dir, &all, &count);
+	int dirfd = -1;
+	int rc = pt_snapshots_list(r->dirfd, &all, &count);
 	bool taken = false;
 
+	if (rc == 0 && count)
+		rc = pt_folder_open(r->dirfd, PT_SNAPSHOTS_DIR, O_RDONLY, &dirfd);
 	for (i = 0; rc == 0 && i < count && !taken; i++) {
 		snprintf(name, sizeof(name), "%s/%s", PT_SNAPSHOTS_DIR, all[i].name);
-		rc = is_sound(r, name, true);
+		rc = is_sound(r, dirfd, name);
 		if (rc == 0) {
-			rc = copy_file(r->dirfd, name, NEW_INDEX);
+			rc = copy_file(dirfd, all[i].name, r->dirfd, NEW_INDEX);
 			taken = rc == 0;
 			if (taken)
 				fsck_say(r->f, "index: from the snapshot %s", all[i].name);
 		} else if (rc == -EIO) {
 			fsck_say(r->f, "snapshot %s: %s", all[i].name, pt_fail_sentence());
-			put_aside(r, &all[i]);
+			put_aside(r, dirfd, &all[i]);
 			rc = 0;
 		}
 	}
+	if (dirfd >= 0)
+		close(dirfd);
 	free(all);
 	if (rc == 0 && !taken)
 		fsck_say(r->f, "index: there is no sound snapshot, so that all names are lost; everything goes below " FSCK_LOST "/");
@@ -319,7 +327,7 @@ static int exchange(struct rebuild *r)
 {
 	char aside[64], log[80];
 	struct stat st;
-	bool old = fstatat(r->dirfd, INDEX, &st, 0) == 0;
+	bool old = fstatat(r->dirfd, INDEX, &st, AT_SYMLINK_NOFOLLOW) == 0;
 	int rc;
 
 	snprintf(aside, sizeof(aside), "index.damaged-%s", r->now);
@@ -345,16 +353,6 @@ static int exchange(struct rebuild *r)
 	return rc;
 }
 
-/* Root makes it for whose store it is. */
-static int give_to_owner(struct rebuild *r, int fd)
-{
-	struct stat st;
-
-	if (geteuid() != 0)
-		return 0;
-	return fstat(r->dirfd, &st) < 0 || fchown(fd, st.st_uid, st.st_gid) < 0 ? -errno : 0;
-}
-
 /* Durable, and without a log beside it. */
 static int close_new(struct rebuild *r)
 {
@@ -363,15 +361,13 @@ static int close_new(struct rebuild *r)
 
 	pt_repo_close(r->f->cli->repo);
 	r->f->cli->repo = NULL;
-	if (fstatat(r->dirfd, NEW_INDEX "-wal", &st, 0) == 0 && st.st_size > 0)
+	if (fstatat(r->dirfd, NEW_INDEX "-wal", &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_size > 0)
 		return pt_fail(EIO, "the log of %s/%s could not be taken in; free some space and try again", r->f->dir, NEW_INDEX);
-	rc = is_sound(r, NEW_INDEX, true);
+	rc = is_sound(r, r->dirfd, NEW_INDEX);
 	if (rc < 0)
 		return rc;
-	fd = openat(r->dirfd, NEW_INDEX, O_RDONLY | O_CLOEXEC);
-	rc = fd < 0 ? -errno : give_to_owner(r, fd);
-	if (rc == 0)
-		rc = pt_io_fsync(fd);
+	fd = openat(r->dirfd, NEW_INDEX, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	rc = fd < 0 ? -errno : pt_io_fsync(fd);
 	if (fd >= 0)
 		close(fd);
 	return rc < 0 ? pt_fail(-rc, "cannot finish %s/%s: %s", r->f->dir, NEW_INDEX, strerror(-rc)) : 0;
@@ -379,7 +375,7 @@ static int close_new(struct rebuild *r)
 
 static int open_new(struct rebuild *r)
 {
-	struct pt_store_options so = { .force = r->f->cli->force, .index = NEW_INDEX };
+	struct pt_store_options so = { .force = r->f->cli->force, .index = NEW_INDEX, .index_dirfd = r->dirfd };
 	struct pt_repo_options ro = { .verify = PT_VERIFY_TOUCH };
 	struct pt_store *store;
 	int rc = pt_store_open(r->f->uri, &so, &store);
@@ -444,11 +440,11 @@ static int is_needed(struct rebuild *r)
 	struct stat st;
 	int rc;
 
-	if (fstatat(r->dirfd, "objects", &st, 0) < 0)
+	if (fstatat(r->dirfd, "objects", &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return pt_fail(ENOENT, "%s is no store: it has no objects; give the directory of a ptio store", r->f->dir);
-	if (fstatat(r->dirfd, INDEX, &st, 0) < 0)
+	if (fstatat(r->dirfd, INDEX, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return errno == ENOENT ? 1 : pt_fail(errno, "cannot look at %s/%s: %s", r->f->dir, INDEX, strerror(errno));
-	rc = fsck_check_index(r->f);
+	rc = fsck_check_index(r->f, r->dirfd);
 	if (rc == -EIO)
 		fsck_say(r->f, "%s", pt_fail_sentence());
 	return rc == -EIO ? 1 : rc;

@@ -3,15 +3,17 @@
  * An object says itself which tensor it is of (fsck_tensors.c). A tensor file is found by its description, a blob that says what the file is made of; blobs that are neither become
  * ordinary files, and so do descriptions of files that cannot be put together (fsck_files.c). */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/size.h"
 #include "manifest/describe.h"
+#include "store/folder.h"
 #include "tools/fsck_rescue.h"
 
 #define MAGIC "ptioCNT1"
@@ -103,24 +105,43 @@ int fsck_read_blob(struct rescuer *r, const struct pt_blob_ref *ref, uint64_t of
 	return len ? pt_data_read(fsck_data(r), &range, 1) : 0;
 }
 
+/* 0, or -errno. */
+static int move_aside(const struct rescuer *r, const char *hex, const char *name)
+{
+	int store = pt_repo_store(r->repo)->dirfd, objects = -1, bucket = -1, lost = -1, rc;
+	char sub[3] = { hex[0], hex[1], '\0' };
+	bool made;
+
+	rc = pt_folder_make(store, FSCK_LOST, &made, &lost);
+	if (rc == 0)
+		rc = pt_folder_open(store, "objects", O_PATH, &objects);
+	if (rc == 0)
+		rc = pt_folder_open(objects, sub, O_PATH, &bucket);
+	if (rc == 0 && renameat(bucket, name, lost, name) < 0)
+		rc = pt_fail(errno, "%s", strerror(errno));
+	if (bucket >= 0)
+		close(bucket);
+	if (objects >= 0)
+		close(objects);
+	if (lost >= 0)
+		close(lost);
+	return rc;
+}
+
 void fsck_put_aside(struct rescuer *r, const struct orphan *o)
 {
-	const char *ext = o->ref.kind == PT_BLOB_TENSOR ? "safetensors" : "blob";
-	char hex[PT_ID_HEX_LEN + 1], *dir = pt_asprintf("%s/" FSCK_LOST, r->f->dir), *from, *to;
+	char hex[PT_ID_HEX_LEN + 1], name[PT_ID_HEX_LEN + 16];
+	int rc;
 
+	if (r->f->dry_run)
+		return;
 	pt_id_hex(&o->ref.id, hex);
-	from = pt_asprintf("%s/objects/%.2s/%s.%s", r->f->dir, hex, hex, ext);
-	to = pt_asprintf("%s/" FSCK_LOST "/%s.%s", r->f->dir, hex, ext);
-	if (dir && from && to && !r->f->dry_run) {
-		(void)mkdir(dir, 0750);
-		if (rename(from, to) == 0)
-			fsck_say(r->f, "it is kept as %s", to);
-		else
-			fsck_say(r->f, "copy %s before anything collects it, or it is lost: it could not be moved to %s: %s", from, to, strerror(errno));
-	}
-	free(dir);
-	free(from);
-	free(to);
+	snprintf(name, sizeof(name), "%s.%s", hex, o->ref.kind == PT_BLOB_TENSOR ? "safetensors" : "blob");
+	rc = move_aside(r, hex, name);
+	if (rc == 0)
+		fsck_say(r->f, "it is kept as %s/" FSCK_LOST "/%s", r->f->dir, name);
+	else
+		fsck_say(r->f, "copy %s/objects/%.2s/%s before anything collects it, or it is lost: it could not be moved to " FSCK_LOST "/: %s", r->f->dir, hex, name, pt_fail_sentence());
 }
 
 int fsck_hash_payload(struct rescuer *r, struct pt_part *part)

@@ -106,6 +106,8 @@ struct pt_data {
 
 /* dir: made if absent (objects/, staging/, pins/ below it). */
 int pt_data_file_open(const char *dir, struct pt_data *ret_data);
+/* In a folder that the caller has open; the descriptor stays the caller's. dir: its path, for sentences. -ELOOP: one of those below it is a symbolic link. */
+int pt_data_file_open_at(int dirfd, const char *dir, struct pt_data *ret_data);
 /* capacity: bytes of payload it may hold; -ENOSPC beyond. reserve: memory that a thread has ready for blobs, of the capacity; 0: none, and no thread. */
 int pt_data_memory_open(uint64_t capacity, uint64_t reserve, struct pt_data *ret_data);
 

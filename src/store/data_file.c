@@ -18,6 +18,7 @@
 #include "base/process.h"
 #include "base/size.h"
 #include "store/file_int.h"
+#include "store/folder.h"
 
 #define OPEN_MAX 256                    /* blobs kept open for reading */
 
@@ -27,14 +28,6 @@ void pt_file_name(const struct pt_blob_ref *ref, char ret_name[PT_FILE_NAME_LEN]
 
 	pt_id_hex(&ref->id, hex);
 	snprintf(ret_name, PT_FILE_NAME_LEN, "%s.%s", hex, ref->kind == PT_BLOB_TENSOR ? "safetensors" : "blob");
-}
-
-void pt_file_object_name(const struct pt_blob_ref *ref, char ret_name[PT_FILE_NAME_LEN + 3])
-{
-	char name[PT_FILE_NAME_LEN];
-
-	pt_file_name(ref, name);
-	snprintf(ret_name, PT_FILE_NAME_LEN + 3, "%.2s/%s", name, name);
 }
 
 bool pt_file_name_parse(const char *name, struct pt_blob_ref *ret_ref)
@@ -89,15 +82,53 @@ int pt_file_fail(const struct pt_file_store *f, const struct pt_blob_ref *ref, c
 	return pt_fail(err, "cannot %s object %s in %s: %s%s", what, name, f->dir, strerror(err), hint);
 }
 
+/* Sets no sentence. */
+static int bucket_open(const struct pt_file_store *f, const char *name, int *ret_fd)
+{
+	char bucket[3] = { name[0], name[1], '\0' };
+
+	return pt_folder_try(f->objects, bucket, O_PATH, ret_fd);
+}
+
+int pt_file_bucket(const struct pt_file_store *f, const struct pt_blob_ref *ref, const char *what, char ret_name[PT_FILE_NAME_LEN], int *ret_fd)
+{
+	char bucket[3];
+	int rc;
+
+	pt_file_name(ref, ret_name);
+	rc = bucket_open(f, ret_name, ret_fd);
+	if (rc != -ELOOP && rc != -EPERM)
+		return rc < 0 ? pt_file_fail(f, ref, what, -rc) : 0;
+	snprintf(bucket, sizeof(bucket), "%.2s", ret_name);
+	return pt_folder_open(f->objects, bucket, O_PATH, ret_fd);      /* says which */
+}
+
+bool pt_file_is_there(const struct pt_file_store *f, const struct pt_blob_ref *ref)
+{
+	char name[PT_FILE_NAME_LEN];
+	bool there;
+	int fd;
+
+	pt_file_name(ref, name);
+	if (bucket_open(f, name, &fd) < 0)
+		return false;
+	there = faccessat(fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+	close(fd);
+	return there;
+}
+
 static void file_remove(void *h, const struct pt_blob_ref *ref, struct pt_done *done)
 {
-	char name[PT_FILE_NAME_LEN + 3];
+	char name[PT_FILE_NAME_LEN];
 	struct pt_file_store *f = h;
-	int rc = 0;
+	int bucket;
+	int rc = pt_file_bucket(f, ref, "remove", name, &bucket);
 
-	pt_file_object_name(ref, name);
-	if (unlinkat(f->objects, name, 0) < 0)
-		rc = pt_file_fail(f, ref, "remove", errno);
+	if (rc == 0) {
+		if (unlinkat(bucket, name, 0) < 0)
+			rc = pt_file_fail(f, ref, "remove", errno);
+		close(bucket);
+	}
 	if (rc == 0 || rc == -ENOENT)
 		pt_fdcache_forget(f->cache, ref);
 	pt_done_call(done, rc);
@@ -230,20 +261,14 @@ static const struct pt_data_ops file_ops = {
 	.fd_put = pt_file_fd_put,
 };
 
-/* Opens dir/name, made if it may be. *made: it was. */
-static int open_dir(struct pt_file_store *f, int at, const char *name, bool *made, int *ret_fd)
+/* Opens a folder of the store, made if it may be. *made: it was. */
+static int open_dir(struct pt_file_store *f, const char *name, bool *made, int *ret_fd)
 {
-	int fd;
+	bool made_now = false;
+	int rc = f->read_only ? pt_folder_open(f->dirfd, name, O_RDONLY, ret_fd) : pt_folder_make(f->dirfd, name, &made_now, ret_fd);
 
-	if (!f->read_only && mkdirat(at, name, 0750) == 0)
-		*made = true;
-	else if (!f->read_only && errno != EEXIST)
-		return pt_fail(errno, "cannot make %s in the store %s: %s", name, f->dir, strerror(errno));
-	fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0)
-		return pt_fail(errno, "cannot open %s in the store %s: %s", name, f->dir, strerror(errno));
-	*ret_fd = fd;
-	return 0;
+	*made |= made_now;
+	return rc;
 }
 
 static size_t open_max(void)
@@ -255,7 +280,7 @@ static size_t open_max(void)
 	return (size_t)pt_size_max(4, pt_size_min(OPEN_MAX, limit.rlim_cur / 4));
 }
 
-int pt_data_file_open(const char *dir, struct pt_data *ret_data)
+int pt_data_file_open_at(int dirfd, const char *dir, struct pt_data *ret_data)
 {
 	struct pt_file_store *f = pt_calloc(1, sizeof(*f));
 	bool made = false;
@@ -272,19 +297,17 @@ int pt_data_file_open(const char *dir, struct pt_data *ret_data)
 		rc = pt_fail_nomem();
 		goto fail;
 	}
-	if (mkdir(dir, 0750) == 0)
-		made = true;
-	f->dirfd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	f->dirfd = fcntl(dirfd, F_DUPFD_CLOEXEC, 0);
 	if (f->dirfd < 0 || fstatvfs(f->dirfd, &fs) < 0) {
 		rc = pt_fail(errno, "cannot open the store %s: %s", dir, strerror(errno));
 		goto fail;
 	}
 	f->read_only = fs.f_flag & ST_RDONLY;
-	rc = open_dir(f, f->dirfd, "objects", &made, &f->objects);
+	rc = open_dir(f, "objects", &made, &f->objects);
 	if (rc == 0)
-		rc = open_dir(f, f->dirfd, "staging", &made, &f->staging);
+		rc = open_dir(f, "staging", &made, &f->staging);
 	if (rc == 0)
-		rc = open_dir(f, f->dirfd, "pins", &made, &f->pins_dir);
+		rc = open_dir(f, "pins", &made, &f->pins_dir);
 	if (rc < 0)
 		goto fail;
 	if (made) {
@@ -307,5 +330,18 @@ int pt_data_file_open(const char *dir, struct pt_data *ret_data)
 	return 0;
 fail:
 	file_close(f);
+	return rc;
+}
+
+int pt_data_file_open(const char *dir, struct pt_data *ret_data)
+{
+	int fd, rc;
+
+	(void)mkdir(dir, 0750);
+	fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return pt_fail(errno, "cannot open the store %s: %s", dir, strerror(errno));
+	rc = pt_data_file_open_at(fd, dir, ret_data);
+	close(fd);
 	return rc;
 }

@@ -139,12 +139,12 @@ static void meta_sync(void *h, struct pt_done *done)
 		f->below.ops->sync(f->below.h, done);
 }
 
-static void meta_snapshot(void *h, const char *path, struct pt_done *done)
+static void meta_snapshot(void *h, int dirfd, const char *path, struct pt_done *done)
 {
 	struct fault_meta *f = h;
 
 	if (admit(f->rules, "meta.snapshot", NULL, 0, &done))
-		f->below.ops->snapshot(f->below.h, path, done);
+		f->below.ops->snapshot(f->below.h, dirfd, path, done);
 }
 
 static const struct pt_meta_ops fault_meta_ops = {

@@ -32,8 +32,11 @@ struct pt_file_store {
 
 /* "<32 hex>.safetensors" or "<32 hex>.blob". */
 void pt_file_name(const struct pt_blob_ref *ref, char ret_name[PT_FILE_NAME_LEN]);
-/* "xx/" and the name, below objects/. */
-void pt_file_object_name(const struct pt_blob_ref *ref, char ret_name[PT_FILE_NAME_LEN + 3]);
+/* The folder below objects/ that a sealed blob is in, with O_PATH, and its name there. -ENOENT: there is none, and so no such blob; what pt_folder_open fails with. what: is to be
+ * done with the blob, for the sentence. */
+int pt_file_bucket(const struct pt_file_store *f, const struct pt_blob_ref *ref, const char *what, char ret_name[PT_FILE_NAME_LEN], int *ret_fd);
+/* Whether it is there. */
+bool pt_file_is_there(const struct pt_file_store *f, const struct pt_blob_ref *ref);
 bool pt_file_name_parse(const char *name, struct pt_blob_ref *ret_ref);
 /* A sentence for a failed system call on a blob. err > 0. */
 int pt_file_fail(const struct pt_file_store *f, const struct pt_blob_ref *ref, const char *what, int err);

@@ -8,24 +8,23 @@
 
 #include "base/error.h"
 #include "store/file_int.h"
+#include "store/folder.h"
 
 /* Called for each entry but dot names; 1 stops, -errno fails. */
 typedef int entry_fn(void *ctx, int dirfd, const char *name);
 
 static int each_entry(const struct pt_file_store *f, int at, const char *name, entry_fn *fn, void *ctx)
 {
-	DIR *dir = NULL;
-	int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	int rc = 0;
+	DIR *dir;
+	int fd, rc;
 
-	if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
-		return 0;               /* gone meanwhile, or not ours */
-	if (fd >= 0)
-		dir = fdopendir(fd);
+	rc = pt_folder_open(at, name, O_RDONLY, &fd);
+	if (rc < 0)
+		return rc == -ENOENT || rc == -ENOTDIR ? 0 : rc;        /* gone meanwhile, or not ours */
+	dir = fdopendir(fd);
 	if (!dir) {
 		rc = pt_fail(errno, "cannot list %s in the store %s: %s", name, f->dir, strerror(errno));
-		if (fd >= 0)
-			close(fd);
+		close(fd);
 		return rc;
 	}
 	while (rc == 0) {
@@ -85,11 +84,11 @@ void pt_file_list(void *h, pt_data_list_fn *fn, void *ctx, struct pt_done *done)
 {
 	struct pt_file_store *f = h;
 	struct lister l = { .f = f, .fn = fn, .ctx = ctx };
-	int rc = each_entry(f, f->dirfd, "objects", list_bucket, &l);
+	int rc = each_entry(f, f->objects, ".", list_bucket, &l);
 
 	l.staged = true;
 	if (rc == 0)
-		rc = each_entry(f, f->dirfd, "staging", list_token, &l);
+		rc = each_entry(f, f->staging, ".", list_token, &l);
 	pt_done_call(done, rc < 0 ? rc : 0);
 }
 
@@ -137,7 +136,7 @@ void pt_file_sweep(void *h, uint64_t *ret_count, struct pt_done *done)
 {
 	struct pt_file_store *f = h;
 	struct sweeper s = { .f = f };
-	int rc = each_entry(f, f->dirfd, "staging", sweep_token, &s);
+	int rc = each_entry(f, f->staging, ".", sweep_token, &s);
 
 	pt_file_tidy(f, NULL);
 	pt_file_proof_sweep(f);

@@ -76,11 +76,7 @@ void pt_file_proof_counts(void *h, uint64_t *ret_told, uint64_t *ret_failed)
 
 static bool is_there(void *ctx, const struct pt_blob_ref *ref)
 {
-	char name[PT_FILE_NAME_LEN + 3];
-	struct pt_file_store *f = ctx;
-
-	pt_file_object_name(ref, name);
-	return faccessat(f->objects, name, F_OK, 0) == 0;
+	return pt_file_is_there(ctx, ref);
 }
 
 void pt_file_proof_sweep(struct pt_file_store *f)

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/io.h"
 #include "store/file_int.h"
+#include "store/folder.h"
 
 #define WINDOW 256                      /* ranges sorted at a time */
 #define IOVS 128                        /* of one call */
@@ -20,22 +21,29 @@
 
 int pt_file_open_blob(void *ctx, const struct pt_blob_ref *ref, uint64_t *ret_bytes)
 {
-	char name[PT_FILE_NAME_LEN + 3];
+	char name[PT_FILE_NAME_LEN];
 	struct pt_file_store *f = ctx;
 	struct stat st;
-	int fd, rc;
+	int bucket, fd, rc;
 
-	pt_file_object_name(ref, name);
-	fd = openat(f->objects, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);        /* a pipe in its place is no reason to wait */
-	if (fd < 0)
-		return pt_file_fail(f, ref, "open", errno);
+	rc = pt_file_bucket(f, ref, "open", name, &bucket);
+	if (rc < 0)
+		return rc;
+	fd = openat(bucket, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);    /* a pipe in its place is no reason to wait */
+	rc = fd < 0 ? errno : 0;
+	if (rc == ELOOP)
+		rc = pt_folder_fail_no_file(bucket, name, S_IFLNK);
+	else if (rc)
+		rc = pt_file_fail(f, ref, "open", rc);
+	close(bucket);
+	if (rc < 0)
+		return rc;
 	if (fstat(fd, &st) < 0) {
 		rc = pt_file_fail(f, ref, "open", errno);
 		close(fd);
 		return rc;
 	}
 	if (!S_ISREG(st.st_mode)) {
-		pt_file_name(ref, name);
 		close(fd);
 		return pt_fail(EIO, "%s in %s is not a file: put a copy of it back, or write the tensor again", name, f->dir);
 	}
@@ -45,30 +53,31 @@ int pt_file_open_blob(void *ctx, const struct pt_blob_ref *ref, uint64_t *ret_by
 
 void pt_file_stat(void *h, const struct pt_blob_ref *ref, uint64_t *ret_bytes, struct pt_done *done)
 {
-	char name[PT_FILE_NAME_LEN + 3];
+	char name[PT_FILE_NAME_LEN];
 	struct pt_file_store *f = h;
 	struct stat st;
-	int rc = 0;
+	int bucket;
+	int rc = pt_file_bucket(f, ref, "look at", name, &bucket);
 
-	pt_file_object_name(ref, name);
-	if (fstatat(f->objects, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-		rc = pt_file_fail(f, ref, "look at", errno);
-	else
-		*ret_bytes = (uint64_t)st.st_size;
+	if (rc == 0) {
+		if (fstatat(bucket, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+			rc = pt_file_fail(f, ref, "look at", errno);
+		else
+			*ret_bytes = (uint64_t)st.st_size;
+		close(bucket);
+	}
 	pt_done_call(done, rc);
 }
 
 int pt_file_get_named(struct pt_file_store *f, const struct pt_blob_ref *ref, struct pt_fdcache_file **ret_file)
 {
-	char name[PT_FILE_NAME_LEN + 3];
 	struct stat st;
 	int rc;
 
 	rc = pt_fdcache_get(f->cache, ref, ret_file);
 	if (rc < 0 || fstat((*ret_file)->fd, &st) < 0 || st.st_nlink)
 		return rc;
-	pt_file_object_name(ref, name);
-	if (faccessat(f->objects, name, F_OK, 0) < 0)
+	if (!pt_file_is_there(f, ref))
 		return 0;
 	pt_fdcache_forget(f->cache, ref);
 	pt_fdcache_put(f->cache, *ret_file);

@@ -15,6 +15,7 @@
 #include "base/file_state.h"
 #include "base/io.h"
 #include "store/file_int.h"
+#include "store/folder.h"
 
 #define WRITE_BACK ((uint64_t)8 << 20)         /* what is written goes to the disk in stretches of this size, so that little is left to wait for when a blob is sealed */
 #define ZEROS_UNIT 65536u               /* zeros are left out in aligned pieces of this size */
@@ -50,7 +51,7 @@ static int staging_dir(struct pt_file_store *f)
 
 void pt_file_create(void *h, const struct pt_blob_ref *ref, uint64_t size_hint, void **ret_blob, struct pt_done *done)
 {
-	char name[PT_FILE_NAME_LEN + 3];
+	char name[PT_FILE_NAME_LEN];
 	struct pt_file_store *f = h;
 	struct staged *s;
 	int rc = staging_dir(f);
@@ -59,8 +60,7 @@ void pt_file_create(void *h, const struct pt_blob_ref *ref, uint64_t size_hint, 
 	(void)size_hint;
 	if (rc < 0)
 		goto out;
-	pt_file_object_name(ref, name);
-	if (faccessat(f->objects, name, F_OK, 0) == 0) {
+	if (pt_file_is_there(f, ref)) {
 		rc = pt_file_fail(f, ref, "make", EEXIST);
 		goto out;
 	}
@@ -144,25 +144,15 @@ static int rename_new(int from_dir, const char *from, int to_dir, const char *to
 static int open_bucket(struct pt_file_store *f, const char *name, int *ret_fd)
 {
 	char bucket[3] = { name[0], name[1], '\0' };
-	int fd, rc;
+	bool made;
+	int rc;
 
-	fd = openat(f->objects, bucket, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0 && errno == ENOENT) {
-		if (mkdirat(f->objects, bucket, 0750) < 0 && errno != EEXIST)
-			return -errno;
-		fd = openat(f->objects, bucket, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-		if (fd >= 0) {
-			rc = pt_io_fsync_dir(f->objects);
-			if (rc < 0) {
-				close(fd);
-				return rc;
-			}
-		}
-	}
-	if (fd < 0)
-		return -errno;
-	*ret_fd = fd;
-	return 0;
+	rc = pt_folder_open(f->objects, bucket, O_RDONLY, ret_fd);
+	if (rc != -ENOENT)
+		return rc;
+	rc = pt_folder_make(f->objects, bucket, &made, ret_fd);
+	/* Also where another process has made it, which may not have come so far. */
+	return rc < 0 ? rc : pt_io_fsync_dir(f->objects);
 }
 
 void pt_file_hashed(void *h, void *blob)
@@ -200,6 +190,8 @@ void pt_file_seal(void *h, void *blob, uint64_t bytes, struct pt_done *done)
 	pt_file_name(&s->ref, name);
 	if (ftruncate(s->fd, (off_t)bytes) < 0 || fchmod(s->fd, 0440) < 0)
 		rc = -errno;
+	if (rc == 0)
+		rc = pt_folder_owner_set(f->objects, s->fd);
 	if (rc == 0 && tell)
 		tell = pt_file_state_settle(s->fd, &mtime_ns) == 0;
 	if (rc == 0)
@@ -217,7 +209,7 @@ void pt_file_seal(void *h, void *blob, uint64_t bytes, struct pt_done *done)
 	}
 	if (rc == 0 && tell)
 		tell_sealed(f, s, bytes, mtime_ns);
-	if (rc < 0)
+	if (rc < 0 && rc != -ELOOP && rc != -EPERM)
 		rc = pt_file_fail(f, &s->ref, "seal", -rc);
 	if (bucket >= 0)
 		close(bucket);

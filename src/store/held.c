@@ -74,7 +74,8 @@ int pt_held_take(const char *dir, bool alone, int *ret_fd)
 	int rc;
 
 	if (fd < 0)
-		return pt_fail(errno, "cannot open the store %s: %s", dir, strerror(errno));
+		return pt_fail(errno, "cannot open the store %s: %s%s", dir, strerror(errno),
+			       errno == EACCES ? "; it is another user's: mount it as that user, with -o allow_other for others" : "");
 	do
 		rc = flock(fd, (alone ? LOCK_EX : LOCK_SH) | LOCK_NB);
 	while (rc < 0 && errno == EINTR);

@@ -23,6 +23,7 @@
 #include "base/hash.h"
 #include "base/io.h"
 #include "base/size.h"
+#include "store/folder.h"
 #include "store/refmap.h"
 
 #define NAME_MAX_LEN 64
@@ -208,24 +209,14 @@ static size_t records_take(struct pt_ledger *l, const uint8_t *b, size_t len)
 
 /* ---- the file ---- */
 
-/* Root writes it for whose store it is. */
-static bool owner_set(const struct pt_ledger *l, int fd)
-{
-	struct stat st;
-
-	return geteuid() != 0 || (fstat(l->dirfd, &st) == 0 && fchown(fd, st.st_uid, st.st_gid) == 0);
-}
-
-/* Never by a link: root may have somebody else's store open, who would have files made where he likes. -1: there is none. */
+/* -1: there is none. */
 static int folder_open(const struct pt_ledger *l, bool make)
 {
-	bool made = make && mkdirat(l->dirfd, PT_LEDGER_DIR, 0750) == 0;
-	int fd = openat(l->dirfd, PT_LEDGER_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	bool made;
+	int fd, rc;
 
-	if (fd < 0 || !made || owner_set(l, fd))
-		return fd;
-	close(fd);
-	return -1;
+	rc = make ? pt_folder_try_make(l->dirfd, PT_LEDGER_DIR, &made, &fd) : pt_folder_try(l->dirfd, PT_LEDGER_DIR, O_RDONLY, &fd);
+	return rc < 0 ? -1 : fd;
 }
 
 static bool file_open(struct pt_ledger *l, bool make)
@@ -242,7 +233,7 @@ static bool file_open(struct pt_ledger *l, bool make)
 	if (l->fd < 0 && errno == ENOENT && make) {
 		l->fd = openat(l->folder, l->name, both | O_CREAT | O_EXCL, 0640);
 		if (l->fd >= 0)
-			l->writable = owner_set(l, l->fd);
+			l->writable = pt_folder_owner_set(l->folder, l->fd) == 0;
 		else if (errno == EEXIST)       /* another process was first */
 			l->fd = openat(l->folder, l->name, both);
 	} else if (l->fd < 0 && errno != ENOENT) {
@@ -447,7 +438,7 @@ static void write_anew(struct pt_ledger *l)
 		fd = openat(l->folder, hex, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0640);
 	}
 	if (fd >= 0) {
-		if (fstat(l->fd, &st) < 0 || fchmod(fd, st.st_mode & 0777) < 0 || (geteuid() == 0 && fchown(fd, st.st_uid, st.st_gid) < 0) ||
+		if (fstat(l->fd, &st) < 0 || pt_folder_owner_set(l->folder, fd) < 0 || fchmod(fd, st.st_mode & 0777) < 0 ||
 		    pt_io_pwrite(fd, all.data, all.len, 0) < 0 || renameat(l->folder, hex, l->folder, l->name) < 0)
 			unlinkat(l->folder, hex, 0);
 		close(fd);

@@ -19,6 +19,8 @@ libptio_core_la_SOURCES += \
 	src/store/file_proof.c \
 	src/store/file_read.c \
 	src/store/file_write.c \
+	src/store/folder.c \
+	src/store/folder.h \
 	src/store/held.c \
 	src/store/held.h \
 	src/store/ledger.c \

@@ -532,11 +532,11 @@ int pt_meta_sync(struct pt_meta *m)
 	return pt_wait_finish(&w);
 }
 
-int pt_meta_snapshot(struct pt_meta *m, const char *path)
+int pt_meta_snapshot(struct pt_meta *m, int dirfd, const char *path)
 {
 	struct pt_wait w;
 
 	pt_wait_init(&w);
-	m->ops->snapshot(m->h, path, &w.done);
+	m->ops->snapshot(m->h, dirfd, path, &w.done);
 	return pt_wait_finish(&w);
 }

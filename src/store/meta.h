@@ -113,7 +113,8 @@ struct pt_meta_ops {
 	/* All batches completed before are durable. */
 	void (*sync)(void *h, struct pt_done *done);
 	/* A consistent copy of the whole index to a new file (SQLite's online backup); -EOPNOTSUPP where there is none. */
-	void (*snapshot)(void *h, const char *path, struct pt_done *done);
+	/* dirfd: of the folder that path is in; -1: by the path alone. */
+	void (*snapshot)(void *h, int dirfd, const char *path, struct pt_done *done);
 	/* The mark now, whoever has committed, without waiting and without a system call; false: not to be had at this moment. A batch changes it before its
 	 * commit completes. NULL: the engine has none. */
 	bool (*mark)(void *h, struct pt_meta_mark *ret_mark);
@@ -155,9 +156,11 @@ struct pt_meta {
 /* path: the index file, made if absent; NULL: in memory. Records carry an XXH3; one that does not match is -EIO with a sentence
  * ("index record ... is damaged; ..."). */
 int pt_meta_sqlite_open(const char *path, struct pt_meta *ret_meta);
+/* In a folder that the caller has open; the descriptor stays the caller's. path: of the index in it, for sentences, and whose end is its name. */
+int pt_meta_sqlite_open_at(int dirfd, const char *path, struct pt_meta *ret_meta);
 /* Reads all of an index that is there: every page, SQLite's structure, every record. alone: nobody else can have it open, and there is no log beside it (a snapshot). -EIO with a
- * sentence: it is damaged. */
-int pt_meta_sqlite_check(const char *path, bool alone, uint64_t *ret_version, uint64_t *ret_records);
+ * sentence: it is damaged. dirfd: of the folder that it is in; -1: it is opened by the path. */
+int pt_meta_sqlite_check(int dirfd, const char *path, bool alone, uint64_t *ret_version, uint64_t *ret_records);
 
 /* Synchronous, checked forms. */
 void pt_meta_close(struct pt_meta *m);
@@ -215,6 +218,6 @@ void pt_meta_news_stop(struct pt_meta *m);
 bool pt_meta_committing(struct pt_meta *m);
 int pt_meta_space(struct pt_meta *m, struct pt_meta_space *ret_space);
 int pt_meta_sync(struct pt_meta *m);
-int pt_meta_snapshot(struct pt_meta *m, const char *path);
+int pt_meta_snapshot(struct pt_meta *m, int dirfd, const char *path);
 
 #endif

@@ -34,7 +34,7 @@
 #define RESERVE_EVERY 64                        /* batches from one try to the next to keep space again */
 
 struct sqlite_meta {
-	char *path;                             /* NULL: in memory */
+	struct pt_sqlite_file file;             /* path NULL: in memory */
 	char *log;                              /* SQLite's, beside it */
 	enum pt_sqlite_mode mode;
 	pid_t pid;
@@ -83,7 +83,7 @@ static int reader_take(struct sqlite_meta *m, struct pt_sqlite_conn **ret_conn)
 	}
 	pthread_mutex_unlock(&m->pool_lock);
 	if (!c)
-		return pt_sqlite_conn_open(m->path, m->mode, ret_conn);
+		return pt_sqlite_conn_open(&m->file, m->mode, ret_conn);
 	*ret_conn = c;
 	return 0;
 }
@@ -192,16 +192,16 @@ static int commit_locked(struct sqlite_meta *m, const struct pt_meta_op *ops, si
 {
 	int rc = pt_sqlite_commit(m->writer, ops, count, ret_version);
 
-	if (m->path && is_full(rc)) {
+	if (m->file.path && is_full(rc)) {
 		take_log_in(m);
 		rc = pt_sqlite_commit(m->writer, ops, count, ret_version);
 	}
-	if (m->path && is_full(rc) && deletes(ops, count) && pt_sqlite_file_release(m->path)) {
+	if (m->file.path && is_full(rc) && deletes(ops, count) && pt_sqlite_file_release(&m->file)) {
 		take_log_in(m);
 		rc = pt_sqlite_commit(m->writer, ops, count, ret_version);
-		m->released = !pt_sqlite_file_reserve(m->path);
+		m->released = !pt_sqlite_file_reserve(&m->file);
 	} else if (rc == 0 && m->released && ++m->batches % RESERVE_EVERY == 0) {
-		m->released = !pt_sqlite_file_reserve(m->path);
+		m->released = !pt_sqlite_file_reserve(&m->file);
 	}
 	if (rc == 0 || rc == -EAGAIN)
 		m->writer->in_vain_ns = 0;
@@ -253,7 +253,7 @@ static void commit_any(struct sqlite_meta *m, bool lazy, const struct pt_meta_op
 		return;
 	}
 	pthread_mutex_lock(&m->write_lock);
-	if (lazy && m->path) {
+	if (lazy && m->file.path) {
 		rc = commit_lazy_locked(m, ops, count, &version);
 	} else {
 		rc = m->relaxed ? synchronous_set(m, true) : 0;
@@ -414,8 +414,8 @@ static void sqlite_space(void *h, struct pt_meta_space *ret_space, struct pt_don
 	struct sqlite_meta *m = h;
 	int rc = 0;
 
-	if (m->path) {
-		rc = pt_sqlite_file_space(m->path, ret_space);
+	if (m->file.path) {
+		rc = pt_sqlite_file_space(&m->file, ret_space);
 	} else {
 		struct sysinfo info;
 
@@ -454,15 +454,20 @@ static void sqlite_sync(void *h, struct pt_done *done)
 	pt_done_call(done, rc);
 }
 
-static void sqlite_snapshot(void *h, const char *path, struct pt_done *done)
+static void sqlite_snapshot(void *h, int dirfd, const char *path, struct pt_done *done)
 {
 	struct sqlite_meta *m = h;
+	struct pt_sqlite_file copy;
 	struct pt_sqlite_conn *c;
-	int rc = reader_take(m, &c);
+	int rc = pt_sqlite_file_init(&copy, dirfd, path);
 
 	if (rc == 0) {
-		rc = pt_sqlite_file_copy(c, path);
-		reader_give(m, c);
+		rc = reader_take(m, &c);
+		if (rc == 0) {
+			rc = pt_sqlite_file_copy(c, &copy);
+			reader_give(m, c);
+		}
+		pt_sqlite_file_done(&copy);
 	}
 	pt_done_call(done, rc);
 }
@@ -487,7 +492,7 @@ static void sqlite_close(void *h)
 	pthread_mutex_destroy(&m->pool_lock);
 	pthread_mutex_destroy(&m->write_lock);
 	free(m->log);
-	free(m->path);
+	pt_sqlite_file_done(&m->file);
 	free(m);
 }
 
@@ -514,7 +519,7 @@ static const struct pt_meta_ops memory_ops = SQLITE_META_OPS(false);
 
 static int writer_open(struct sqlite_meta *m)
 {
-	int rc = pt_sqlite_conn_open(m->path, m->mode, &m->writer);
+	int rc = pt_sqlite_conn_open(&m->file, m->mode, &m->writer);
 
 	if (rc == 0)
 		rc = pt_sqlite_highest(m->writer, &m->highest);
@@ -527,7 +532,7 @@ static int writer_open(struct sqlite_meta *m)
 	return rc;
 }
 
-int pt_meta_sqlite_open(const char *path, struct pt_meta *ret_meta)
+int pt_meta_sqlite_open_at(int dirfd, const char *path, struct pt_meta *ret_meta)
 {
 	struct sqlite_meta *m = pt_calloc(1, sizeof(*m));
 	pthread_condattr_t attr;
@@ -537,6 +542,7 @@ int pt_meta_sqlite_open(const char *path, struct pt_meta *ret_meta)
 		return pt_fail_nomem();
 	m->pid = pt_process_id();
 	m->mode = PT_SQLITE_MEMORY;
+	m->file.dirfd = -1;
 	atomic_init(&m->news_fd, -1);
 	pthread_mutex_init(&m->write_lock, NULL);
 	pthread_mutex_init(&m->pool_lock, NULL);
@@ -546,27 +552,34 @@ int pt_meta_sqlite_open(const char *path, struct pt_meta *ret_meta)
 	pthread_cond_init(&m->watch_cond, &attr);
 	pthread_condattr_destroy(&attr);
 	if (path) {
-		m->path = pt_strdup(path);
-		m->log = pt_asprintf("%s-wal", path);
-		if (!m->path || !m->log) {
+		rc = pt_sqlite_file_init(&m->file, dirfd, path);
+		if (rc < 0)
+			goto fail;
+		m->log = pt_asprintf("%s-wal", m->file.at);
+		if (!m->log) {
 			rc = pt_fail_nomem();
 			goto fail;
 		}
-		rc = pt_sqlite_file_prepare(path, &m->mode);
+		rc = pt_sqlite_file_prepare(&m->file, &m->mode);
 		if (rc < 0)
 			goto fail;
 	}
 	rc = writer_open(m);
 	/* Its shared memory takes space. */
-	if (m->mode == PT_SQLITE_OPEN && is_full(rc) && pt_sqlite_file_release(path))
+	if (m->mode == PT_SQLITE_OPEN && is_full(rc) && pt_sqlite_file_release(&m->file))
 		rc = writer_open(m);
 	if (rc < 0)
 		goto fail;
 	if (m->mode == PT_SQLITE_OPEN)
-		m->released = !pt_sqlite_file_reserve(path);
+		m->released = !pt_sqlite_file_reserve(&m->file);
 	*ret_meta = (struct pt_meta){ .ops = path ? &file_ops : &memory_ops, .h = m };
 	return 0;
 fail:
 	sqlite_close(m);
 	return rc;
+}
+
+int pt_meta_sqlite_open(const char *path, struct pt_meta *ret_meta)
+{
+	return pt_meta_sqlite_open_at(-1, path, ret_meta);
 }

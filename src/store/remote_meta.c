@@ -404,9 +404,9 @@ static void meta_sync(void *h, struct pt_done *done)
 	send_nothing(h, PTIO__WIRE__REQUEST__OP_META_SYNC, NULL, NULL, done);
 }
 
-static void meta_snapshot(void *h, const char *path, struct pt_done *done)
+static void meta_snapshot(void *h, int dirfd, const char *path, struct pt_done *done)
 {
-	(void)h, (void)path;
+	(void)h, (void)dirfd, (void)path;
 	pt_done_call(done, pt_fail(EOPNOTSUPP, "an index cannot be copied over the network; make the copy on the daemon's machine"));
 }
 

@@ -22,6 +22,7 @@
 #include "base/error.h"
 #include "base/io.h"
 #include "base/thread.h"
+#include "store/folder.h"
 
 #define NS_PER_S INT64_C(1000000000)
 #define LOOK_EVERY_NS (5 * NS_PER_S)            /* whether a copy is due; also how soon a store gets its first */
@@ -86,20 +87,26 @@ static bool is_file(int dirfd, const char *name)
 {
 	struct stat st;
 
-	return fstatat(dirfd, name, &st, 0) == 0 && S_ISREG(st.st_mode);
+	return fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode);
 }
 
-/* stale: of names that are no copies yet, called with the lock held. */
-static int list(const char *path, void (*stale)(int dirfd, const char *name), struct pt_snapshot **ret_list, size_t *ret_count)
+/* fd: of the folder. stale: of names that are no copies yet, called with the lock held. */
+static int list(int fd, void (*stale)(int dirfd, const char *name), struct pt_snapshot **ret_list, size_t *ret_count)
 {
 	struct pt_buf all = PT_BUF_INIT;
 	struct pt_snapshot one;
 	struct dirent *e;
-	DIR *dir = opendir(path);
+	int again = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = again < 0 ? NULL : fdopendir(again);
+	int rc;
 
-	if (!dir && errno != ENOENT)
-		return pt_fail(errno, "cannot list %s: %s", path, strerror(errno));
-	while (dir && (e = readdir(dir))) {
+	if (!dir) {
+		rc = pt_fail(errno, "cannot list " PT_SNAPSHOTS_DIR "/ of the store: %s", strerror(errno));
+		if (again >= 0)
+			close(again);
+		return rc;
+	}
+	while ((e = readdir(dir))) {
 		memset(&one, 0, sizeof(one));
 		if (name_parse(e->d_name, &one)) {
 			if (is_file(dirfd(dir), e->d_name))
@@ -108,8 +115,7 @@ static int list(const char *path, void (*stale)(int dirfd, const char *name), st
 			stale(dirfd(dir), e->d_name);
 		}
 	}
-	if (dir)
-		closedir(dir);
+	closedir(dir);
 	if (all.failed) {
 		pt_buf_done(&all);
 		return pt_fail_nomem();
@@ -121,12 +127,20 @@ static int list(const char *path, void (*stale)(int dirfd, const char *name), st
 	return 0;
 }
 
-int pt_snapshots_list(const char *dir, struct pt_snapshot **ret_list, size_t *ret_count)
+int pt_snapshots_list(int dirfd, struct pt_snapshot **ret_list, size_t *ret_count)
 {
-	char *path = pt_asprintf("%s/%s", dir, PT_SNAPSHOTS_DIR);
-	int rc = path ? list(path, NULL, ret_list, ret_count) : pt_fail_nomem();
+	int fd;
+	int rc = pt_folder_open(dirfd, PT_SNAPSHOTS_DIR, O_RDONLY, &fd);
 
-	free(path);
+	if (rc == -ENOENT) {
+		*ret_list = NULL;
+		*ret_count = 0;
+		return 0;
+	}
+	if (rc < 0)
+		return rc;
+	rc = list(fd, NULL, ret_list, ret_count);
+	close(fd);
 	return rc;
 }
 
@@ -146,13 +160,13 @@ static bool stays(const struct pt_snapshot *all, size_t count, size_t i, int64_t
 	return i < 2 || i == old || i + 1 == old;
 }
 
-static void rotate(int dirfd, const char *path)
+static void rotate(int dirfd)
 {
 	struct pt_snapshot *all = NULL;
 	int64_t now = pt_time_now_ns();
 	size_t count = 0, i;
 
-	if (list(path, NULL, &all, &count) < 0)
+	if (list(dirfd, NULL, &all, &count) < 0)
 		return;
 	for (i = 0; i < count; i++)
 		if (!stays(all, count, i, now))
@@ -161,7 +175,7 @@ static void rotate(int dirfd, const char *path)
 }
 
 /* Before anything is made, be it a directory: what little a full filesystem has left is for pins. */
-static int check_room(struct pt_store *store, const char *path)
+static int check_room(struct pt_store *store)
 {
 	struct pt_meta_space space;
 	struct statvfs fs;
@@ -170,16 +184,16 @@ static int check_room(struct pt_store *store, const char *path)
 
 	if (rc < 0)
 		return rc;
-	if (statvfs(store->dir, &fs) < 0)
+	if (fstatvfs(store->dirfd, &fs) < 0)
 		return pt_fail(errno, "cannot look at the filesystem of %s: %s", store->dir, strerror(errno));
 	room = (uint64_t)fs.f_bavail * fs.f_frsize;
 	if (room < ROOM_BYTES || (room - ROOM_BYTES) / 3 < space.used_bytes)
-		return pt_fail(ENOSPC, "too little room for a snapshot of the index in %s; free some on its filesystem", path);
+		return pt_fail(ENOSPC, "too little room for a snapshot of the index in %s/" PT_SNAPSHOTS_DIR "; free some on its filesystem", store->dir);
 	return 0;
 }
 
 /* The directory's lock is held. */
-static int make_locked(struct pt_store *store, int dirfd, const char *path, bool *ret_made)
+static int make_locked(struct pt_store *store, int dirfd, bool *ret_made)
 {
 	struct pt_snapshot *all = NULL;
 	char name[64], *file = NULL;
@@ -187,7 +201,7 @@ static int make_locked(struct pt_store *store, int dirfd, const char *path, bool
 	uint64_t version;
 	int rc;
 
-	rc = list(path, remove_stale, &all, &count);
+	rc = list(dirfd, remove_stale, &all, &count);
 	if (rc == 0)
 		rc = pt_meta_watch(&store->meta, 0, 0, &version);
 	if (rc == 0 && (!version || (count && all[0].version == version)))
@@ -195,11 +209,11 @@ static int make_locked(struct pt_store *store, int dirfd, const char *path, bool
 	if (rc < 0)
 		goto out;
 	name_format(pt_time_now_ns(), version, name, sizeof(name));
-	file = pt_asprintf("%s/%s", path, name);
-	rc = file ? pt_meta_snapshot(&store->meta, file) : pt_fail_nomem();
+	file = pt_asprintf("%s/" PT_SNAPSHOTS_DIR "/%s", store->dir, name);
+	rc = file ? pt_meta_snapshot(&store->meta, dirfd, file) : pt_fail_nomem();
 	if (rc == 0) {
 		*ret_made = true;
-		rotate(dirfd, path);
+		rotate(dirfd);
 	}
 out:
 	free(file);
@@ -209,26 +223,18 @@ out:
 
 int pt_snapshots_make(struct pt_store *store, bool *ret_made)
 {
-	char *path = pt_asprintf("%s/%s", store->dir, PT_SNAPSHOTS_DIR);
-	int fd = -1, rc = 0;
+	bool made;
+	int fd = -1, rc;
 
 	*ret_made = false;
-	if (!path)
-		return pt_fail_nomem();
-	rc = check_room(store, path);
-	if (rc == 0 && mkdir(path, 0750) < 0 && errno != EEXIST)
-		rc = pt_fail(errno, "cannot make %s: %s", path, strerror(errno));
-	if (rc == 0) {
-		fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-		if (fd < 0)
-			rc = pt_fail(errno, "cannot open %s: %s", path, strerror(errno));
-	}
+	rc = check_room(store);
+	if (rc == 0)
+		rc = pt_folder_make(store->dirfd, PT_SNAPSHOTS_DIR, &made, &fd);
 	/* Who does not get it leaves it to the other. */
 	if (rc == 0 && (flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK))
-		rc = make_locked(store, fd, path, ret_made);
+		rc = make_locked(store, fd, ret_made);
 	if (fd >= 0)
 		close(fd);
-	free(path);
 	return rc;
 }
 
@@ -240,7 +246,7 @@ static int64_t newest(const struct pt_store *store)
 	size_t count = 0;
 	int64_t time = 0;
 
-	if (pt_snapshots_list(store->dir, &all, &count) == 0 && count)
+	if (pt_snapshots_list(store->dirfd, &all, &count) == 0 && count)
 		time = all[0].time_ns;
 	free(all);
 	return time;

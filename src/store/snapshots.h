@@ -28,8 +28,8 @@ struct pt_snapshot {
 	uint64_t version;
 };
 
-/* The newest first. *ret_list is allocated; none: NULL. -EIO and what opendir fails with, -ENOMEM. */
-int pt_snapshots_list(const char *dir, struct pt_snapshot **ret_list, size_t *ret_count);
+/* dirfd: of the store. The newest first. *ret_list is allocated; none: NULL. -EIO and what pt_folder_open fails with, -ENOMEM. */
+int pt_snapshots_list(int dirfd, struct pt_snapshot **ret_list, size_t *ret_count);
 /* Makes one now, unless another process is at it or nothing was committed since the newest (*ret_made false). -ENOSPC: too little room for it to be harmless. */
 int pt_snapshots_make(struct pt_store *store, bool *ret_made);
 

@@ -34,20 +34,24 @@ static int check_structure(struct pt_sqlite_conn *c)
 	return rc;
 }
 
-int pt_meta_sqlite_check(const char *path, bool alone, uint64_t *ret_version, uint64_t *ret_records)
+int pt_meta_sqlite_check(int dirfd, const char *path, bool alone, uint64_t *ret_version, uint64_t *ret_records)
 {
 	const struct pt_meta_key first = { "", 1 }, end = { "", 0 };
 	enum pt_sqlite_mode mode = PT_SQLITE_IMMUTABLE;
-	struct pt_sqlite_conn *c;
-	uint64_t version, records = 0;
-	int rc = 0;
+	uint64_t version = 0, records = 0;
+	struct pt_sqlite_conn *c = NULL;
+	struct pt_sqlite_file f;
+	int rc;
 
-	if (!alone)
-		rc = pt_sqlite_file_prepare(path, &mode);
-	if (rc == 0)
-		rc = pt_sqlite_conn_open(path, mode, &c);
+	rc = pt_sqlite_file_init(&f, dirfd, path);
 	if (rc < 0)
 		return rc;
+	if (!alone)
+		rc = pt_sqlite_file_prepare(&f, &mode);
+	if (rc == 0)
+		rc = pt_sqlite_conn_open(&f, mode, &c);
+	if (rc < 0)
+		goto out;
 	rc = pt_sqlite_conn_run(c, PT_SQLITE_BEGIN_READ);
 	if (rc == 0)
 		rc = check_structure(c);
@@ -57,9 +61,11 @@ int pt_meta_sqlite_check(const char *path, bool alone, uint64_t *ret_version, ui
 		rc = pt_sqlite_scan(c, &first, &end, 0, count_record, &records);
 	pt_sqlite_roll_back(c);
 	pt_sqlite_conn_close(c);
-	if (rc < 0)
-		return rc;
-	*ret_version = version;
-	*ret_records = records;
-	return 0;
+	if (rc == 0) {
+		*ret_version = version;
+		*ret_records = records;
+	}
+out:
+	pt_sqlite_file_done(&f);
+	return rc;
 }

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/io.h"
+#include "store/sqlite_file.h"
 #include "store/sqlite_vfs.h"
 
 #define APPLICATION_ID 0x7074696f
@@ -269,7 +270,7 @@ static char *immutable_uri(const char *path)
 	return (char *)b.data;
 }
 
-int pt_sqlite_conn_open(const char *path, enum pt_sqlite_mode mode, struct pt_sqlite_conn **ret_conn)
+int pt_sqlite_conn_open(const struct pt_sqlite_file *file, enum pt_sqlite_mode mode, struct pt_sqlite_conn **ret_conn)
 {
 	int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
 	struct pt_sqlite_conn *c;
@@ -282,16 +283,16 @@ int pt_sqlite_conn_open(const char *path, enum pt_sqlite_mode mode, struct pt_sq
 	c = pt_calloc(1, sizeof(*c));
 	if (!c)
 		return pt_fail_nomem();
-	c->name = mode == PT_SQLITE_MEMORY ? "in memory" : path;
+	c->name = mode == PT_SQLITE_MEMORY ? "in memory" : file->path;
 	if (mode == PT_SQLITE_IMMUTABLE) {
-		uri = immutable_uri(path);
+		uri = immutable_uri(file->at);
 		if (!uri) {
 			rc = pt_fail_nomem();
 			goto fail;
 		}
 		rc = sqlite3_open_v2(uri, &c->db, flags | SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, PT_SQLITE_VFS);
 	} else {
-		rc = sqlite3_open_v2(mode == PT_SQLITE_MEMORY ? ":memory:" : path, &c->db,
+		rc = sqlite3_open_v2(mode == PT_SQLITE_MEMORY ? ":memory:" : file->at, &c->db,
 				     flags | SQLITE_OPEN_READWRITE | (mode == PT_SQLITE_MEMORY ? SQLITE_OPEN_CREATE : 0), PT_SQLITE_VFS);
 	}
 	if (rc != SQLITE_OK) {

@@ -43,14 +43,16 @@ struct pt_sqlite_conn {
 };
 
 enum pt_sqlite_mode {
-	PT_SQLITE_MEMORY,               /* path is not used */
+	PT_SQLITE_MEMORY,               /* file is not used */
 	PT_SQLITE_INIT,                 /* an empty file: gets the schema */
 	PT_SQLITE_OPEN,
 	PT_SQLITE_IMMUTABLE             /* on a read-only filesystem; nobody can change it */
 };
 
-/* `path` must outlive the connection. -EIO, -ENOMEM, -EACCES, -EROFS, -ENOTSUP (a newer format). */
-int pt_sqlite_conn_open(const char *path, enum pt_sqlite_mode mode, struct pt_sqlite_conn **ret_conn);
+struct pt_sqlite_file;
+
+/* The file must outlive the connection. -EIO, -ENOMEM, -EACCES, -EROFS, -ENOTSUP (a newer format). */
+int pt_sqlite_conn_open(const struct pt_sqlite_file *file, enum pt_sqlite_mode mode, struct pt_sqlite_conn **ret_conn);
 void pt_sqlite_conn_close(struct pt_sqlite_conn *c);
 
 /* The prepared statement, reset; kept for the connection's life. */

@@ -18,6 +18,7 @@
 #include "base/id.h"
 #include "base/io.h"
 #include "base/size.h"
+#include "store/folder.h"
 #include "store/sqlite_vfs.h"
 
 /* What the log holds before it is taken in (PRAGMA wal_autocheckpoint), and a batch: as much may the index have to grow by before anything is freed. */
@@ -25,164 +26,232 @@
 /* Left free by the reserve: for pins and the index's shared memory, without which nothing can be read. */
 #define ROOM_BYTES (128 * 1024)
 
-/* The directory of a path, as a new string. */
-static char *dir_of(const char *path)
+/* ---- where it is ---- */
+/* The folder of a path. */
+static int dir_open(const char *path)
 {
 	const char *slash = strrchr(path, '/');
-	char *dir;
-
-	if (!slash)
-		return pt_strdup(".");
-	if (slash == path)
-		return pt_strdup("/");
-	dir = pt_strdup(path);
-	if (dir)
-		dir[slash - path] = '\0';
-	return dir;
-}
-
-static int sync_dir_of(const char *path)
-{
-	char *dir = dir_of(path);
-	int fd, rc;
+	char *dir = slash ? pt_asprintf("%.*s", slash == path ? 1 : (int)(slash - path), path) : pt_strdup(".");
+	int fd, rc = 0;
 
 	if (!dir)
 		return pt_fail_nomem();
 	fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	rc = fd < 0 ? -errno : pt_io_fsync_dir(fd);
-	if (rc < 0)
-		pt_fail(-rc, "the directory %s cannot be synced: %s", dir, strerror(-rc));
-	if (fd >= 0)
-		close(fd);
+	if (fd < 0)
+		rc = pt_fail(errno, "cannot look at the index %s: %s", path, strerror(errno));
 	free(dir);
-	return rc;
+	return rc < 0 ? rc : fd;
 }
 
-/* An empty file beside `path` that nobody else uses, for SQLite to open. */
-static int make_empty_beside(const char *path, char **ret_name)
+int pt_sqlite_file_init(struct pt_sqlite_file *f, int dirfd, const char *path)
+{
+	int rc = 0;
+
+	*f = (struct pt_sqlite_file){ .dirfd = dirfd < 0 ? dir_open(path) : fcntl(dirfd, F_DUPFD_CLOEXEC, 0) };
+	if (f->dirfd < 0) {
+		rc = dirfd < 0 ? f->dirfd : pt_fail(errno, "cannot look at the index %s: %s", path, strerror(errno));
+		f->dirfd = -1;
+		return rc;
+	}
+	f->path = pt_strdup(path);
+	if (f->path) {
+		f->name = strrchr(f->path, '/');
+		f->name = f->name ? f->name + 1 : f->path;
+		f->at = pt_asprintf("/proc/self/fd/%d/%s", f->dirfd, f->name);
+	}
+	if (f->at && access("/proc/self/fd", X_OK) < 0) {
+		free(f->at);
+		f->at = pt_strdup(path);
+	}
+	if (!f->at) {
+		pt_sqlite_file_done(f);
+		return pt_fail_nomem();
+	}
+	return 0;
+}
+
+void pt_sqlite_file_done(struct pt_sqlite_file *f)
+{
+	if (f->dirfd >= 0)
+		close(f->dirfd);
+	free(f->path);
+	free(f->at);
+	*f = (struct pt_sqlite_file){ .dirfd = -1 };
+}
+
+/* name and suffix, as SQLite names what it keeps beside an index. */
+static char *name_beside(const struct pt_sqlite_file *f, const char *suffix)
+{
+	return pt_asprintf("%s%s", f->name, suffix);
+}
+
+/* ---- making one ---- */
+static int sync_dir_of(const struct pt_sqlite_file *f)
+{
+	int rc = pt_io_fsync_dir(f->dirfd);
+
+	return rc < 0 ? pt_fail(-rc, "the directory of the index %s cannot be synced: %s", f->path, strerror(-rc)) : 0;
+}
+
+/* An empty file beside it that nobody else uses, for SQLite to open. */
+static int make_empty_beside(const struct pt_sqlite_file *f, struct pt_sqlite_file *ret_new)
 {
 	char hex[PT_ID_HEX_LEN + 1];
 	struct pt_id id;
-	char *name;
+	char *path;
 	int fd, rc;
 
 	rc = pt_id_random(&id);
 	if (rc < 0)
 		return rc;
 	pt_id_hex(&id, hex);
-	name = pt_asprintf("%s.new-%s", path, hex);
-	if (!name)
-		return pt_fail_nomem();
-	fd = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0640);
-	if (fd < 0) {
-		rc = pt_fail(errno, "cannot make the index %s: %s", path, strerror(errno));
-		free(name);
+	path = pt_asprintf("%s.new-%s", f->path, hex);
+	rc = path ? pt_sqlite_file_init(ret_new, f->dirfd, path) : pt_fail_nomem();
+	free(path);
+	if (rc < 0)
 		return rc;
+	fd = openat(ret_new->dirfd, ret_new->name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0640);
+	rc = fd < 0 ? -errno : pt_folder_owner_set(f->dirfd, fd);
+	if (rc < 0) {
+		pt_fail(-rc, "cannot make the index %s: %s", f->path, strerror(-rc));
+		if (fd >= 0)
+			unlinkat(ret_new->dirfd, ret_new->name, 0);
+		pt_sqlite_file_done(ret_new);
 	}
-	close(fd);
-	*ret_name = name;
-	return 0;
+	if (fd >= 0)
+		close(fd);
+	return rc;
+}
+
+static void remove_new(struct pt_sqlite_file *new)
+{
+	unlinkat(new->dirfd, new->name, 0);
+	pt_sqlite_file_done(new);
 }
 
 /* Its content synced, gives the file its name, unless that is taken. */
-static int publish(const char *name, const char *path)
+static int publish(const struct pt_sqlite_file *new, const struct pt_sqlite_file *f)
 {
-	int fd = open(name, O_RDONLY | O_CLOEXEC);
+	int fd = openat(new->dirfd, new->name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	int rc = fd < 0 ? -errno : pt_io_fsync(fd);
 
 	if (fd >= 0)
 		close(fd);
 	if (rc < 0)
-		return pt_fail(-rc, "cannot sync the index %s: %s", path, strerror(-rc));
-	if (link(name, path) < 0)
-		return pt_fail(errno, "cannot make the index %s: %s", path, strerror(errno));
-	return sync_dir_of(path);
+		return pt_fail(-rc, "cannot sync the index %s: %s", f->path, strerror(-rc));
+	if (linkat(new->dirfd, new->name, f->dirfd, f->name, 0) < 0)
+		return pt_fail(errno, "cannot make the index %s: %s", f->path, strerror(errno));
+	return sync_dir_of(f);
 }
 
-static int make_index(const char *path)
+static int make_index(const struct pt_sqlite_file *f)
 {
 	struct pt_sqlite_conn *c = NULL;
-	char *name;
-	int rc = make_empty_beside(path, &name);
+	struct pt_sqlite_file new;
+	int rc = make_empty_beside(f, &new);
 
 	if (rc < 0)
 		return rc;
-	rc = pt_sqlite_conn_open(name, PT_SQLITE_INIT, &c);
+	rc = pt_sqlite_conn_open(&new, PT_SQLITE_INIT, &c);
 	pt_sqlite_conn_close(c);        /* writes the log back and removes it */
 	if (rc == 0)
-		rc = publish(name, path);
-	unlink(name);
-	free(name);
+		rc = publish(&new, f);
+	remove_new(&new);
 	return rc == -EEXIST ? 0 : rc;
 }
 
-static int prepare_read_only(const char *path, enum pt_sqlite_mode *ret_mode)
+/* ---- opening one ---- */
+/* What SQLite opens beside the index is a file, or not there. */
+static int check_beside(const struct pt_sqlite_file *f)
 {
-	char *log = pt_asprintf("%s-wal", path);
+	static const char *const suffixes[] = { "-wal", "-shm" };
+	struct stat st;
+	size_t i;
+	int rc = 0;
+
+	for (i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]) && rc == 0; i++) {
+		char *name = name_beside(f, suffixes[i]);
+
+		if (!name)
+			rc = pt_fail_nomem();
+		else if (fstatat(f->dirfd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISREG(st.st_mode))
+			rc = pt_folder_fail_no_file(f->dirfd, name, st.st_mode);
+		free(name);
+	}
+	return rc;
+}
+
+static int prepare_read_only(const struct pt_sqlite_file *f, enum pt_sqlite_mode *ret_mode)
+{
+	char *log = name_beside(f, "-wal");
 	struct stat st;
 	bool unwritten;
 
 	if (!log)
 		return pt_fail_nomem();
-	unwritten = stat(log, &st) == 0 && st.st_size > 0;
+	unwritten = fstatat(f->dirfd, log, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_size > 0;
 	free(log);
 	if (unwritten)
 		return pt_fail(EROFS, "the index %s has changes in its log that a read-only filesystem cannot take in; mount that read-write once and open the store",
-			       path);
+			       f->path);
 	*ret_mode = PT_SQLITE_IMMUTABLE;
 	return 0;
 }
 
-int pt_sqlite_file_prepare(const char *path, enum pt_sqlite_mode *ret_mode)
+static int look(const struct pt_sqlite_file *f, struct stat *ret_st)
+{
+	if (fstatat(f->dirfd, f->name, ret_st, AT_SYMLINK_NOFOLLOW) == 0)
+		return 0;
+	return pt_fail(errno, "cannot look at the index %s: %s", f->path, strerror(errno));
+}
+
+int pt_sqlite_file_prepare(const struct pt_sqlite_file *f, enum pt_sqlite_mode *ret_mode)
 {
 	struct statvfs fs;
 	struct stat st;
-	char *dir;
-	int rc;
+	int rc = look(f, &st);
 
-	if (stat(path, &st) < 0) {
-		if (errno != ENOENT)
-			return pt_fail(errno, "cannot look at the index %s: %s", path, strerror(errno));
-		rc = make_index(path);
-		if (rc < 0)
-			return rc;
-		if (stat(path, &st) < 0)
-			return pt_fail(errno, "cannot look at the index %s: %s", path, strerror(errno));
+	if (rc == -ENOENT) {
+		rc = make_index(f);
+		if (rc == 0)
+			rc = look(f, &st);
 	}
-	if (!S_ISREG(st.st_mode))
-		return pt_fail(EIO, "the index %s is not a file; give the directory of a ptio store", path);
-	if (st.st_size < PT_SQLITE_PAGE)
-		return pt_fail(EIO, "the index %s is cut short (%lld bytes); run ptio fsck --rebuild on its store", path,
-			       (long long)st.st_size);
-	if (statvfs(path, &fs) < 0)
-		return pt_fail(errno, "cannot look at the filesystem of the index %s: %s", path, strerror(errno));
-	if (fs.f_flag & ST_RDONLY)
-		return prepare_read_only(path, ret_mode);
-	dir = dir_of(path);
-	if (!dir)
-		return pt_fail_nomem();
-	rc = 0;
-	if (access(path, R_OK | W_OK) < 0 || access(dir, R_OK | W_OK | X_OK) < 0)
-		rc = pt_fail(errno, "the index %s cannot be used by this user, who has to write it and its directory even to read (locks are kept there)",
-			     path);
-	free(dir);
-	*ret_mode = PT_SQLITE_OPEN;
-	return rc;
-}
-
-int pt_sqlite_file_copy(struct pt_sqlite_conn *from, const char *path)
-{
-	int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE | SQLITE_OPEN_READWRITE;
-	struct pt_sqlite_conn to = { .name = path };
-	int reserve = PT_SQLITE_RESERVE;
-	sqlite3_backup *backup;
-	char *name;
-	int rc;
-
-	rc = make_empty_beside(path, &name);
 	if (rc < 0)
 		return rc;
-	rc = sqlite3_open_v2(name, &to.db, flags, PT_SQLITE_VFS);
+	if (S_ISLNK(st.st_mode))
+		return pt_folder_fail_no_file(f->dirfd, f->name, st.st_mode);
+	if (!S_ISREG(st.st_mode))
+		return pt_fail(EIO, "the index %s is not a file; give the directory of a ptio store", f->path);
+	if (st.st_size < PT_SQLITE_PAGE)
+		return pt_fail(EIO, "the index %s is cut short (%lld bytes); run ptio fsck --rebuild on its store", f->path,
+			       (long long)st.st_size);
+	rc = check_beside(f);
+	if (rc < 0)
+		return rc;
+	if (fstatvfs(f->dirfd, &fs) < 0)
+		return pt_fail(errno, "cannot look at the filesystem of the index %s: %s", f->path, strerror(errno));
+	if (fs.f_flag & ST_RDONLY)
+		return prepare_read_only(f, ret_mode);
+	if (faccessat(f->dirfd, f->name, R_OK | W_OK, 0) < 0 || faccessat(f->dirfd, ".", R_OK | W_OK | X_OK, 0) < 0)
+		return pt_fail(errno, "the index %s cannot be used by this user, who has to write it and its directory even to read (locks are kept there)",
+			       f->path);
+	*ret_mode = PT_SQLITE_OPEN;
+	return 0;
+}
+
+int pt_sqlite_file_copy(struct pt_sqlite_conn *from, const struct pt_sqlite_file *f)
+{
+	int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE | SQLITE_OPEN_READWRITE;
+	struct pt_sqlite_conn to = { .name = f->path };
+	int reserve = PT_SQLITE_RESERVE;
+	struct pt_sqlite_file new;
+	sqlite3_backup *backup;
+	int rc;
+
+	rc = make_empty_beside(f, &new);
+	if (rc < 0)
+		return rc;
+	rc = sqlite3_open_v2(new.at, &to.db, flags, PT_SQLITE_VFS);
 	if (rc == SQLITE_OK)
 		rc = sqlite3_file_control(to.db, "main", SQLITE_FCNTL_RESERVE_BYTES, &reserve);
 	if (rc != SQLITE_OK) {
@@ -204,25 +273,40 @@ int pt_sqlite_file_copy(struct pt_sqlite_conn *from, const char *path)
 	rc = rc == SQLITE_DONE ? 0 : pt_sqlite_conn_fail(&to, rc);
 out:
 	if (sqlite3_close(to.db) != SQLITE_OK && rc == 0)
-		rc = pt_fail(EIO, "the copy of the index at %s cannot be closed", path);
+		rc = pt_fail(EIO, "the copy of the index at %s cannot be closed", f->path);
 	if (rc == 0)
-		rc = publish(name, path);
-	unlink(name);
-	free(name);
+		rc = publish(&new, f);
+	remove_new(&new);
 	return rc;
 }
 
-bool pt_sqlite_file_reserve(const char *path)
+/* ---- its space ---- */
+/* -1: what is there is no file that the store's own would be, and its size is not ours to change. */
+static int reserve_open(const struct pt_sqlite_file *f, const char *name, struct stat *ret_st)
 {
-	char *name = pt_asprintf("%s-reserve", path);
+	const int flags = O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+	int fd = openat(f->dirfd, name, flags | O_CREAT | O_EXCL, 0640);
+
+	if (fd >= 0)
+		(void)pt_folder_owner_set(f->dirfd, fd);
+	else if (errno == EEXIST)
+		fd = openat(f->dirfd, name, flags);
+	if (fd >= 0 && (fstat(fd, ret_st) < 0 || !S_ISREG(ret_st->st_mode) || ret_st->st_nlink != 1)) {
+		close(fd);
+		fd = -1;
+	}
+	return fd;
+}
+
+bool pt_sqlite_file_reserve(const struct pt_sqlite_file *f)
+{
+	char *name = name_beside(f, "-reserve");
 	uint64_t room, want = 0;
 	struct statvfs fs;
 	struct stat st;
-	int fd = -1;
+	int fd = name ? reserve_open(f, name, &st) : -1;
 
-	if (name)
-		fd = open(name, O_WRONLY | O_CREAT | O_CLOEXEC, 0640);
-	if (fd >= 0 && fstat(fd, &st) == 0 && fstatvfs(fd, &fs) == 0) {
+	if (fd >= 0 && fstatvfs(fd, &fs) == 0) {
 		room = (uint64_t)fs.f_bavail * fs.f_frsize + (uint64_t)st.st_blocks * 512;
 		want = room > ROOM_BYTES ? pt_size_min(room - ROOM_BYTES, RESERVE_BYTES) : 0;
 		if ((uint64_t)st.st_size > want && ftruncate(fd, (off_t)want) < 0)
@@ -233,36 +317,34 @@ bool pt_sqlite_file_reserve(const char *path)
 	if (fd >= 0) {
 		close(fd);
 		if (!want)
-			unlink(name);
+			unlinkat(f->dirfd, name, 0);
 	}
 	free(name);
 	return want == RESERVE_BYTES;
 }
 
-bool pt_sqlite_file_release(const char *path)
+bool pt_sqlite_file_release(const struct pt_sqlite_file *f)
 {
-	char *name = pt_asprintf("%s-reserve", path);
-	bool released = name && unlink(name) == 0;
+	char *name = name_beside(f, "-reserve");
+	bool released = name && unlinkat(f->dirfd, name, 0) == 0;
 
 	free(name);
 	return released;
 }
 
-int pt_sqlite_file_space(const char *path, struct pt_meta_space *ret_space)
+int pt_sqlite_file_space(const struct pt_sqlite_file *f, struct pt_meta_space *ret_space)
 {
-	char *log = pt_asprintf("%s-wal", path);
+	char *log = name_beside(f, "-wal");
 	struct statvfs fs;
 	struct stat st;
-	int rc = 0;
+	int rc = log ? look(f, &st) : pt_fail_nomem();
 
-	if (!log)
-		return pt_fail_nomem();
-	if (stat(path, &st) < 0 || statvfs(path, &fs) < 0) {
-		rc = pt_fail(errno, "cannot look at the index %s: %s", path, strerror(errno));
-	} else {
+	if (rc == 0 && fstatvfs(f->dirfd, &fs) < 0)
+		rc = pt_fail(errno, "cannot look at the index %s: %s", f->path, strerror(errno));
+	if (rc == 0) {
 		ret_space->used_bytes = (uint64_t)st.st_size;
 		ret_space->free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
-		if (stat(log, &st) == 0)
+		if (fstatat(f->dirfd, log, &st, AT_SYMLINK_NOFOLLOW) == 0)
 			ret_space->used_bytes += (uint64_t)st.st_size;
 	}
 	free(log);

@@ -1,20 +1,31 @@
-/* store/sqlite_file.h - an index as a file: making it whole or not at all, what opening it takes, copies, its size. */
+/* store/sqlite_file.h - an index as a file: where it is, making it whole or not at all, what opening it takes, copies, its size. */
 #ifndef PT_STORE_SQLITE_FILE_H
 #define PT_STORE_SQLITE_FILE_H
 
 #include "store/meta.h"
 #include "store/sqlite_conn.h"
 
+/* By the descriptor of the folder that it is in, which is opened once: the path to it may lead somewhere else a moment later (store/folder.h). */
+struct pt_sqlite_file {
+	int dirfd;                      /* its own */
+	char *path;                     /* for sentences */
+	const char *name;               /* in the folder: the end of path */
+	char *at;                       /* for SQLite, which knows paths only: through /proc/self/fd, or, where there is none, path */
+};
+
+/* dirfd: of the folder that path is in, the caller's; -1: it is opened by the path. What open fails with. */
+int pt_sqlite_file_init(struct pt_sqlite_file *f, int dirfd, const char *path);
+void pt_sqlite_file_done(struct pt_sqlite_file *f);             /* also of zeros with dirfd -1 */
 /* Makes the index if it is absent (also when several processes try at once) and says how to open it. An index is never
- * empty, so an empty file is damage, not a new one. -EIO, -EROFS, -EACCES, -ENOSPC. */
-int pt_sqlite_file_prepare(const char *path, enum pt_sqlite_mode *ret_mode);
-/* A consistent copy of what `from` holds. -EEXIST: `path` is there already. */
-int pt_sqlite_file_copy(struct pt_sqlite_conn *from, const char *path);
+ * empty, so an empty file is damage, not a new one. -EIO, -EROFS, -EACCES, -ENOSPC; -ELOOP: it, or what SQLite keeps beside it, is a symbolic link. */
+int pt_sqlite_file_prepare(const struct pt_sqlite_file *f, enum pt_sqlite_mode *ret_mode);
+/* A consistent copy of what `from` holds. -EEXIST: it is there already. */
+int pt_sqlite_file_copy(struct pt_sqlite_conn *from, const struct pt_sqlite_file *to);
 /* Space kept beside the index, so that deleting works on a full filesystem as rm does. Made as large as the filesystem allows while some room is left
  * for pins: true, all of it is there. */
-bool pt_sqlite_file_reserve(const char *path);
+bool pt_sqlite_file_reserve(const struct pt_sqlite_file *f);
 /* Gives that space back: true, there was some. */
-bool pt_sqlite_file_release(const char *path);
-int pt_sqlite_file_space(const char *path, struct pt_meta_space *ret_space);
+bool pt_sqlite_file_release(const struct pt_sqlite_file *f);
+int pt_sqlite_file_space(const struct pt_sqlite_file *f, struct pt_meta_space *ret_space);
 
 #endif

@@ -18,6 +18,8 @@ struct index_file {
 	sqlite3_file below[];
 };
 
+#define FDS "/proc/self/fd/"
+
 static sqlite3_file *below(sqlite3_file *f)
 {
 	return ((struct index_file *)f)->below;
@@ -196,16 +198,36 @@ static int vfs_delete(sqlite3_vfs *vfs, const char *name, int sync_dir)
 	return system_vfs->xDelete(system_vfs, name, sync_dir);
 }
 
+/* No index has a rollback journal, for it has a log, and what is made anew is thrown away after a crash. One that lies beside an index was put there: SQLite would roll the index back by it,
+ * and, as it may name another file, remove that. */
+static bool is_journal(const char *name)
+{
+	static const char end[] = "-journal";
+	size_t len = strlen(name);
+
+	return len >= sizeof(end) - 1 && strcmp(name + len - (sizeof(end) - 1), end) == 0;
+}
+
 static int vfs_access(sqlite3_vfs *vfs, const char *name, int flags, int *ret_yes)
 {
 	(void)vfs;
+	if (is_journal(name)) {
+		*ret_yes = 0;
+		return SQLITE_OK;
+	}
 	return system_vfs->xAccess(system_vfs, name, flags, ret_yes);
 }
 
 static int vfs_full_pathname(sqlite3_vfs *vfs, const char *name, int len, char *ret_path)
 {
 	(void)vfs;
-	return system_vfs->xFullPathname(system_vfs, name, len, ret_path);
+	/* The system's would look up what the link leads to, and open that by its path (sqlite_file.h). */
+	if (strncmp(name, FDS, sizeof(FDS) - 1) != 0)
+		return system_vfs->xFullPathname(system_vfs, name, len, ret_path);
+	if (strlen(name) >= (size_t)len)
+		return SQLITE_CANTOPEN;
+	memcpy(ret_path, name, strlen(name) + 1);
+	return SQLITE_OK;
 }
 
 static int vfs_randomness(sqlite3_vfs *vfs, int len, char *buf)

@@ -20,6 +20,7 @@
 #include "base/io.h"
 #include "base/size.h"
 #include "store/fault.h"
+#include "store/folder.h"
 #include "store/held.h"
 #include "store/ledger.h"
 #include "store/remote.h"
@@ -110,88 +111,88 @@ static bool is_ours(const char *name)
 	       strncmp(name, ASIDE_PREFIX, strlen(ASIDE_PREFIX)) == 0 || strcmp(name, "lost+found") == 0;
 }
 
-/* Calls for each name in a directory but "." and "..": 1 when fn says so for one. */
-static int any_entry(const char *path, bool (*fn)(const char *name, const char *path), int *ret_any)
-{
-	DIR *dir = opendir(path);
-	struct dirent *e;
-	int any = 0;
+typedef bool entry_fn(int dirfd, const char *name);
 
-	if (!dir && errno == ENOENT) {
+/* Calls for each name in a folder of the store but "." and "..": 1 when fn says so for one. */
+static int any_entry(int dirfd, const char *folder, entry_fn *fn, int *ret_any)
+{
+	struct dirent *e;
+	int fd, any = 0;
+	DIR *dir;
+	int rc = pt_folder_open(dirfd, folder, O_RDONLY, &fd);
+
+	if (rc == -ENOENT) {
 		*ret_any = 0;
 		return 0;
 	}
-	if (!dir)
-		return pt_fail(errno, "cannot list %s: %s", path, strerror(errno));
+	if (rc < 0)
+		return rc;
+	dir = fdopendir(fd);
+	if (!dir) {
+		rc = pt_fail(errno, "cannot list %s in the store: %s", folder, strerror(errno));
+		close(fd);
+		return rc;
+	}
 	while (!any && (e = readdir(dir)))
 		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-			any = fn(e->d_name, path);
+			any = fn(fd, e->d_name);
 	closedir(dir);
 	*ret_any = any;
 	return 0;
 }
 
-static bool is_foreign(const char *name, const char *path)
+static bool is_foreign(int dirfd, const char *name)
 {
-	(void)path;
+	(void)dirfd;
 	return !is_ours(name);
 }
 
-static bool is_anything(const char *name, const char *path)
+static bool is_anything(int dirfd, const char *name)
 {
-	(void)name, (void)path;
+	(void)dirfd, (void)name;
 	return true;
 }
 
 /* A bucket of objects that holds something. */
-static bool is_full_bucket(const char *name, const char *path)
+static bool is_full_bucket(int dirfd, const char *name)
 {
-	char *bucket = pt_asprintf("%s/%s", path, name);
 	int any = 0;
 
-	if (bucket)
-		(void)any_entry(bucket, is_anything, &any);
-	free(bucket);
+	(void)any_entry(dirfd, name, is_anything, &any);
 	return any;
 }
 
 /* The log of an index that is not there: SQLite would take it for a new one's. */
-static int check_log(const char *dir)
+static int check_log(int dirfd, const char *dir)
 {
-	char *log = pt_asprintf("%s/" INDEX_NAME "-wal", dir);
 	struct stat st;
-	int rc = log ? 0 : pt_fail_nomem();
 
-	if (log && lstat(log, &st) == 0)
-		rc = pt_fail(EIO, "the store %s has the log of an index but no index (%s); run ptio fsck --rebuild on it, or remove %s where it never held anything", dir, INDEX_NAME, log);
-	free(log);
-	return rc;
+	if (fstatat(dirfd, INDEX_NAME "-wal", &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return 0;
+	return pt_fail(EIO, "the store %s has the log of an index but no index (%s); run ptio fsck --rebuild on it, or remove %s/" INDEX_NAME "-wal where it never held anything", dir,
+		       INDEX_NAME, dir);
 }
 
 /* No index: a new store may be made here if nothing says that there was one, or that the directory is another's. */
-static int check_new(const char *dir)
+static int check_new(int dirfd, const char *dir)
 {
-	char *objects = pt_asprintf("%s/objects", dir);
 	int any;
 	int rc;
 
-	if (!objects)
-		return pt_fail_nomem();
-	rc = any_entry(dir, is_foreign, &any);
+	rc = any_entry(dirfd, ".", is_foreign, &any);
 	if (rc == 0 && any)
 		rc = pt_fail(ENOTEMPTY, "%s is neither empty nor a ptio store; give a new or empty directory", dir);
 	if (rc == 0)
-		rc = any_entry(objects, is_full_bucket, &any);
+		rc = any_entry(dirfd, "objects", is_full_bucket, &any);
 	if (rc == 0 && !any)
-		rc = check_log(dir);
+		rc = check_log(dirfd, dir);
 	else if (rc == 0)
 		rc = pt_fail(EIO, "the store %s has objects but no index (%s); run ptio fsck --rebuild on it", dir, INDEX_NAME);
-	free(objects);
 	return rc;
 }
 
-/* The directory there and fit for a store; makes it if that is asked. */
-static int prepare_dir(const char *dir, const char *index, const struct pt_store_options *o)
+/* The directory there; makes it if that is asked. */
+static int prepare_dir(const char *dir, const struct pt_store_options *o)
 {
 	bool made = false;
 	struct stat st;
@@ -222,18 +223,41 @@ static int prepare_dir(const char *dir, const char *index, const struct pt_store
 	} else if (!S_ISDIR(st.st_mode)) {
 		return pt_fail(ENOTDIR, "%s is not a directory; a store is one", dir);
 	}
-	if (stat(index, &st) == 0)
+	return 0;
+}
+
+/* It is a store, or fit to become one if that is asked. */
+static int check_store(int dirfd, const char *dir, const struct pt_store_options *o)
+{
+	struct stat st;
+	int rc;
+
+	if (fstatat(dirfd, INDEX_NAME, &st, AT_SYMLINK_NOFOLLOW) == 0)
 		return 0;
 	if (errno != ENOENT)
-		return pt_fail(errno, "cannot look at the index %s: %s%s", index, strerror(errno),
-			       errno == EACCES ? "; the store is another user's: mount it as that user, with -o allow_other for others" : "");
-	rc = check_new(dir);
+		return pt_fail(errno, "cannot look at the index %s/%s: %s", dir, INDEX_NAME, strerror(errno));
+	rc = check_new(dirfd, dir);
 	/* Somebody else may have made it meanwhile. */
-	if (rc < 0 && stat(index, &st) == 0)
+	if (rc < 0 && fstatat(dirfd, INDEX_NAME, &st, AT_SYMLINK_NOFOLLOW) == 0)
 		return 0;
 	if (rc == 0 && (!o->create || o->read_only))
 		rc = pt_fail(ENOENT, "there is no store at %s; mounting it with ptiofs, or ptio put, makes one", dir);
 	return rc;
+}
+
+/* The path is walked once: whoever may change what it leads to does not get half of one store and half of another opened as one. */
+static int take_dir(struct pt_store *s, const struct pt_store_options *o)
+{
+	int rc;
+
+	if (o->index) {
+		s->dirfd = fcntl(o->index_dirfd, F_DUPFD_CLOEXEC, 0);
+		return s->dirfd < 0 ? pt_fail(errno, "cannot open the store %s: %s", s->dir, strerror(errno)) : 0;
+	}
+	rc = prepare_dir(s->dir, o);
+	if (rc == 0)
+		rc = pt_held_take(s->dir, false, &s->dirfd);
+	return rc < 0 ? rc : check_store(s->dirfd, s->dir, o);
 }
 
 static int open_dir(struct pt_store *s, const char *path, const struct pt_store_options *o)
@@ -258,13 +282,11 @@ static int open_dir(struct pt_store *s, const char *path, const struct pt_store_
 	index = pt_asprintf("%s/%s", s->dir, o->index ? o->index : INDEX_NAME);
 	if (!index)
 		return pt_fail_nomem();
-	rc = o->index ? 0 : prepare_dir(s->dir, index, o);
-	if (rc == 0 && !o->index)
-		rc = pt_held_take(s->dir, false, &s->held);
+	rc = take_dir(s, o);
 	if (rc == 0)
-		rc = pt_meta_sqlite_open(index, &s->meta);
+		rc = pt_meta_sqlite_open_at(s->dirfd, index, &s->meta);
 	if (rc == 0)
-		rc = pt_data_file_open(s->dir, &s->data);
+		rc = pt_data_file_open_at(s->dirfd, s->dir, &s->data);
 	free(index);
 	return rc;
 }
@@ -321,7 +343,7 @@ int pt_store_open(const char *uri, const struct pt_store_options *options, struc
 
 	if (!s)
 		return pt_fail_nomem();
-	s->held = -1;
+	s->dirfd = -1;
 	s->uri = pt_strdup(uri);
 	if (!s->uri)
 		rc = pt_fail_nomem();
@@ -363,7 +385,7 @@ void pt_store_close(struct pt_store *s)
 		return;
 	pt_data_close(&s->data);
 	pt_meta_close(&s->meta);
-	pt_held_give(s->held);
+	pt_held_give(s->dirfd);
 	free(s->uri);
 	free(s->dir);
 	free(s);

@@ -13,7 +13,7 @@ struct pt_store {
 	struct pt_data data;
 	char *uri;                      /* as given */
 	char *dir;                      /* dir: stores; else NULL */
-	int held;                       /* of these: see held.h; -1: none */
+	int dirfd;                      /* of these: the directory, which it has the lock on (held.h); else -1 */
 	bool durable;
 	bool read_only;
 };
@@ -22,6 +22,7 @@ struct pt_store_options {
 	bool read_only;                 /* refuse every change; the store must exist */
 	bool create;                    /* make a dir: store that is not there */
 	const char *index;              /* of a dir: store that the caller has alone: another index in its directory, made if it is not there; NULL: the store's own */
+	int index_dirfd;                /* with it: that directory, the caller's */
 	bool force;                     /* allow a dir: store on NFS, 9p or FUSE */
 	/* Fault layer stacked under both engines: "" or e.g. "data.read:error=EIO:after=3,meta.commit:delay_ms=200,data.seal:crash:after=1".
 	 * NULL: from the environment PTIO_FAULTS. See store/fault.h. */

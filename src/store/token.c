@@ -9,14 +9,45 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "store/folder.h"
 
 #define TRIES 100
 
+/* -errno with a sentence. */
 static int open_token(int dirfd, const char *name, bool directory)
 {
-	int fd = openat(dirfd, name, directory ? O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW : O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	int fd, rc;
 
-	return fd < 0 ? -errno : fd;
+	if (directory) {
+		rc = pt_folder_open(dirfd, name, O_RDONLY, &fd);
+		return rc < 0 ? rc : fd;
+	}
+	fd = openat(dirfd, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0 && errno == ELOOP)
+		return pt_folder_fail_no_file(dirfd, name, S_IFLNK);
+	return fd < 0 ? pt_fail(errno, "cannot open %s in the store: %s", name, strerror(errno)) : fd;
+}
+
+/* The same, made. */
+static int make_token(int dirfd, const char *name, bool directory)
+{
+	bool made;
+	int fd, rc;
+
+	if (directory) {
+		rc = pt_folder_make(dirfd, name, &made, &fd);
+		return rc < 0 ? rc : fd;
+	}
+	fd = openat(dirfd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0640);
+	if (fd < 0)
+		return pt_fail(errno, "cannot make %s in the store: %s", name, strerror(errno));
+	rc = pt_folder_owner_set(dirfd, fd);
+	if (rc < 0) {
+		unlinkat(dirfd, name, 0);
+		close(fd);
+		return pt_fail(-rc, "cannot give %s in the store to its owner: %s", name, strerror(-rc));
+	}
+	return fd;
 }
 
 /* Does the name still lead to what the descriptor holds? */
@@ -37,15 +68,7 @@ int pt_token_create(int dirfd, bool directory, struct pt_token *ret_token)
 		if (rc < 0)
 			return rc;
 		pt_id_hex(&id, t.name);
-		if (directory) {
-			if (mkdirat(dirfd, t.name, 0750) < 0)
-				return -errno;
-			t.fd = open_token(dirfd, t.name, true);
-		} else {
-			t.fd = openat(dirfd, t.name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0640);
-			if (t.fd < 0)
-				t.fd = -errno;
-		}
+		t.fd = make_token(dirfd, t.name, directory);
 		if (t.fd == -ENOENT)
 			continue;       /* swept already */
 		if (t.fd < 0)
@@ -83,7 +106,7 @@ int pt_token_claim_dead(int dirfd, const char *name, bool directory, int *ret_fd
 	if (fd == -ENOENT)
 		return 0;
 	if (fd < 0)
-		return pt_fail(-fd, "cannot open %s in the store: %s", name, strerror(-fd));
+		return fd;
 	if (flock(fd, LOCK_EX | LOCK_NB) < 0 || !still_named(dirfd, name, fd)) {
 		close(fd);
 		return 0;

@@ -15,7 +15,7 @@ struct pt_token {
 	char name[PT_ID_HEX_LEN + 1];
 };
 
-/* Makes one in dirfd. -errno of open, mkdir. */
+/* Makes one in dirfd, which is that folder's owner's (folder.h). -errno of open, mkdir. */
 int pt_token_create(int dirfd, bool directory, struct pt_token *ret_token);
 /* Unlocks; removes it by name (a directory has to be empty for that). */
 void pt_token_remove(int dirfd, bool directory, struct pt_token *token);

@@ -37,6 +37,7 @@ EXTRA_DIST += \
 	tests/e2e/test_models_renames.py \
 	tests/e2e/test_models_shards.py \
 	tests/e2e/test_open_wait.py \
+	tests/e2e/test_owner.py \
 	tests/e2e/test_pages.py \
 	tests/e2e/test_revisions.py \
 	tests/e2e/test_write_rows.py \

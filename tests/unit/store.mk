@@ -9,6 +9,7 @@ store_tests = \
 	tests/unit/test_store_ledger \
 	tests/unit/test_store_meta \
 	tests/unit/test_store_objects \
+	tests/unit/test_store_owner \
 	tests/unit/test_store_reserve \
 	tests/unit/test_store_snapshots \
 	tests/unit/test_store_uri
@@ -51,6 +52,10 @@ tests_unit_test_store_meta_LDADD = $(UNIT_LIBS)
 tests_unit_test_store_objects_SOURCES = tests/unit/test_store_objects.c $(store_support)
 tests_unit_test_store_objects_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_store_objects_LDADD = $(UNIT_LIBS)
+
+tests_unit_test_store_owner_SOURCES = tests/unit/test_store_owner.c $(store_support)
+tests_unit_test_store_owner_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_store_owner_LDADD = $(UNIT_LIBS)
 
 tests_unit_test_store_reserve_SOURCES = tests/unit/test_store_reserve.c $(store_support)
 tests_unit_test_store_reserve_CPPFLAGS = $(UNIT_CPPFLAGS)

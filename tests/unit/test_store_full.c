@@ -254,7 +254,7 @@ START_TEST(a_snapshot_that_does_not_fit_leaves_nothing)
 	reopen();
 	for (int i = 0; i < 4; i++)
 		MUST_WORK(meta_put(&store->meta, "c", value, sizeof(value), NULL));
-	MUST_FAIL(ENOSPC, pt_meta_snapshot(&store->meta, copy));
+	MUST_FAIL(ENOSPC, pt_meta_snapshot(&store->meta, -1, copy));
 	ck_assert_int_eq(stat(copy, &st), -1);
 	MUST_WORK(meta_put(&store->meta, "d", "v", 1, NULL));
 	free(copy);

@@ -492,8 +492,8 @@ START_TEST(a_snapshot_is_an_index_of_its_own)
 		MUST_WORK(meta_put(&meta, key, value, sizeof(value), NULL));
 	}
 	path = path_in(dir, "copy.db");
-	MUST_WORK(pt_meta_snapshot(&meta, path));
-	MUST_FAIL(EEXIST, pt_meta_snapshot(&meta, path));
+	MUST_WORK(pt_meta_snapshot(&meta, -1, path));
+	MUST_FAIL(EEXIST, pt_meta_snapshot(&meta, -1, path));
 	MUST_WORK(meta_put(&meta, "later", "v", 1, NULL));
 	MUST_WORK(pt_meta_sqlite_open(path, &copy));
 	ck_assert_uint_eq(meta_count(&copy), 50);
@@ -534,7 +534,7 @@ START_TEST(much_deleted_and_written_again_can_be_copied)
 				pt_meta_close(&meta);
 				meta_open(_i, dir, &meta);
 			}
-			MUST_WORK(pt_meta_snapshot(&meta, path));
+			MUST_WORK(pt_meta_snapshot(&meta, -1, path));
 			MUST_WORK(pt_meta_sqlite_open(path, &copy));
 			ck_assert_uint_eq(meta_count(&copy), meta_count(&meta));
 			pt_meta_close(&copy);

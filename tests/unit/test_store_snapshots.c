@@ -50,7 +50,7 @@ static size_t listed(struct pt_snapshot *ret, size_t room)
 	struct pt_snapshot *all = NULL;
 	size_t count = 0;
 
-	MUST_WORK(pt_snapshots_list(dir, &all, &count));
+	MUST_WORK(pt_snapshots_list(store->dirfd, &all, &count));
 	ck_assert_uint_le(count, room);
 	if (count)
 		memcpy(ret, all, count * sizeof(*all));
@@ -75,7 +75,7 @@ START_TEST(there_is_one_when_something_was_committed_since_and_it_is_whole)
 	ck_assert(!make());
 	ck_assert_uint_eq(listed(s, 4), 1);
 	path = pt_asprintf("%s/snapshots/%s", dir, s[0].name);
-	MUST_WORK(pt_meta_sqlite_check(path, true, &version, &records));
+	MUST_WORK(pt_meta_sqlite_check(-1, path, true, &version, &records));
 	ck_assert(version == 300 && records == 300 && s[0].version == 300);
 	free(path);
 }
