@@ -1,155 +1,46 @@
 /* store/data_memory.c - the memory data engine: blobs of one process in its memory, up to a capacity.
  *
  * A blob counts with its bytes, from the first write on (what is written furthest, then the sealed size), until it was
- * removed and its last reader is gone. Large ones are maps of their own, on huge pages where the system gives them, and out of
- * a reserve that has its pages already, as far as that goes (reserve.h), and go back there. What the reserve holds fits into the capacity beside the blobs.
+ * removed and its last reader is gone. Its bytes lie in an extent (extent.h).
  * What of a blob nobody wrote is zero, also in memory that another blob had: [bytes, room) of such a one is not, and is cleared where a write leaves it out.
- * Pins are counters. Operations complete before they return. Not durable. */
+ * Pins are counters (data_memory_pins.h). Operations complete before they return. Not durable. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/io.h"
 #include "base/size.h"
 #include "store/data.h"
+#include "store/data_memory_pins.h"
+#include "store/extent.h"
 #include "store/refmap.h"
-#include "store/reserve.h"
-
-#define MAP_MIN (PT_MIB / 4)            /* from here on a blob is a map */
-#define HUGE_MIN PT_RESERVE_UNIT
 
 struct blob {
 	struct pt_refmap_node node;             /* first; in sealed or staged */
 	uint64_t users;                         /* the map's and readers'; under the store's lock */
 	uint64_t bytes;                         /* sealed: the size; staged: the end of what was written; changed under both locks */
-	pthread_mutex_t lock;                   /* data and room while staged; taken before the store's */
-	uint64_t room;                          /* of data */
-	uint8_t *data;
-	bool used;                              /* data was another blob's before */
+	pthread_mutex_t lock;                   /* memory while staged; taken before the store's */
+	struct pt_extent memory;
 	int64_t mtime_ns;
-};
-
-struct pin {
-	struct pt_refmap_node node;             /* first */
-	uint64_t count;
 };
 
 struct memory {
 	uint64_t capacity;
-	struct pt_reserve *reserve;             /* NULL: there is none */
-	uint64_t reserve_bytes;
+	struct pt_extents extents;
+	struct pt_pin_counts *pins;
 	pthread_mutex_t lock;                   /* all below, and users of all blobs */
 	uint64_t used;
-	uint64_t rooms;                         /* of all blobs: the memory that they take, in whole pages */
-	struct pt_refmap sealed, staged, pins;
+	struct pt_refmap sealed, staged;
 };
-
-static void data_free(struct memory *m, uint8_t *data, uint64_t room)
-{
-	if (m->reserve && room >= HUGE_MIN)
-		pt_reserve_give(m->reserve, data, room);
-	else if (room >= MAP_MIN)
-		munmap(data, room);
-	else
-		free(data);
-}
-
-/* A new map, of zeros unless ret_used says that another blob had it. NULL: there is no memory. */
-static uint8_t *data_map(struct memory *m, uint64_t room, bool *ret_used)
-{
-	uint8_t *data = m->reserve && room >= HUGE_MIN ? pt_reserve_take(m->reserve, room, ret_used) : NULL;
-
-	if (data)
-		return data;
-	data = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	return data == MAP_FAILED ? NULL : data;
-}
-
-/* The blob has other memory from now on, or more. */
-static void data_set(struct memory *m, struct blob *b, uint8_t *data, uint64_t room)
-{
-	pthread_mutex_lock(&m->lock);
-	m->rooms += room - b->room;
-	pthread_mutex_unlock(&m->lock);
-	b->data = data;
-	b->room = room;
-}
-
-/* Into another map. The system itself makes only one map larger, and memory out of the reserve may be several, side by side. */
-static int data_move(struct memory *m, struct blob *b, uint64_t room)
-{
-	uint64_t old_room = b->room;
-	uint8_t *old = b->data, *data;
-	bool used = false;
-
-	data = data_map(m, room, &used);
-	if (!data)
-		return pt_fail_nomem();
-	if (b->bytes)
-		memcpy(data, old, b->bytes);
-	if (room >= HUGE_MIN)
-		madvise(data, room, MADV_HUGEPAGE);     /* a wish */
-	b->used = used;
-	data_set(m, b, data, room);
-	data_free(m, old, old_room);
-	return 0;
-}
-
-/* Grows to hold `need` bytes; new bytes are zero, unless `used` says otherwise. */
-static int data_grow(struct memory *m, struct blob *b, uint64_t need)
-{
-	uint64_t room = pt_size_max(need, b->room < INT64_MAX / 2 ? b->room + b->room / 2 : need);
-	uint8_t *data;
-
-	if (need <= b->room)
-		return 0;
-	if (room < MAP_MIN) {
-		data = pt_realloc(b->data, room);
-		if (!data)
-			return pt_fail_nomem();
-		memset(data + b->room, 0, room - b->room);
-		data_set(m, b, data, room);
-		return 0;
-	}
-	if (!pt_size_align(room, room >= HUGE_MIN ? HUGE_MIN : 4096, &room))
-		return pt_fail_nomem();
-	data = b->room >= MAP_MIN ? mremap(b->data, b->room, room, MREMAP_MAYMOVE) : MAP_FAILED;
-	if (data == MAP_FAILED)
-		return data_move(m, b, room);
-	if (room >= HUGE_MIN)
-		madvise(data, room, MADV_HUGEPAGE);     /* a wish */
-	data_set(m, b, data, room);
-	return 0;
-}
 
 static void blob_free(struct memory *m, struct blob *b)
 {
-	data_free(m, b->data, b->room);
+	pt_extent_free(&m->extents, &b->memory);
 	pthread_mutex_destroy(&b->lock);
 	free(b);
-}
-
-/* What the blobs leave. By the memory that they take, so that what comes back to the reserve fits where it was taken from. */
-static uint64_t memory_room(void *ctx)
-{
-	struct memory *m = ctx;
-	uint64_t room;
-
-	pthread_mutex_lock(&m->lock);
-	room = m->capacity > m->rooms ? m->capacity - m->rooms : 0;
-	pthread_mutex_unlock(&m->lock);
-	return room;
-}
-
-/* What the reserve may hold has changed, where blobs and it come close to the capacity. */
-static void look_at_reserve(struct memory *m)
-{
-	if (m->reserve && memory_room(m) / 2 < m->reserve_bytes)
-		pt_reserve_look(m->reserve);
 }
 
 /* Drops one user; the last one frees it. */
@@ -159,15 +50,11 @@ static void blob_unref(struct memory *m, struct blob *b)
 
 	pthread_mutex_lock(&m->lock);
 	last = --b->users == 0;
-	if (last) {
+	if (last)
 		m->used -= b->bytes;
-		m->rooms -= b->room;
-	}
 	pthread_mutex_unlock(&m->lock);
-	if (last) {
+	if (last)
 		blob_free(m, b);
-		look_at_reserve(m);
-	}
 }
 
 static int fail_blob(const struct pt_blob_ref *ref, int err, const char *what)
@@ -207,8 +94,8 @@ static void memory_create(void *h, const struct pt_blob_ref *ref, uint64_t size_
 	pthread_mutex_unlock(&m->lock);
 	/* The hint spares copies later; without memory for it the writes say so. */
 	if (rc == 0) {
-		if (size_hint >= MAP_MIN)
-			(void)data_grow(m, b, size_hint);
+		if (size_hint >= PT_EXTENT_MAP_MIN)
+			(void)pt_extent_grow(&m->extents, &b->memory, 0, size_hint);
 		*ret_blob = b;
 	}
 	pt_done_call(done, rc);
@@ -230,10 +117,10 @@ static int reach_locked(struct memory *m, struct blob *b, uint64_t off, uint64_t
 	pthread_mutex_unlock(&m->lock);
 	if (!fits)
 		return fail_full(m);
-	look_at_reserve(m);
-	rc = data_grow(m, b, end);
-	if (rc == 0 && b->used && off > from)
-		memset(b->data + from, 0, off - from);
+	pt_extents_look(&m->extents);
+	rc = pt_extent_grow(&m->extents, &b->memory, from, end);
+	if (rc == 0 && b->memory.used && off > from)
+		memset(b->memory.data + from, 0, off - from);
 	pthread_mutex_lock(&m->lock);
 	if (rc == 0)
 		b->bytes = end;
@@ -253,7 +140,7 @@ static void memory_write(void *h, void *blob, const void *buf, uint64_t len, uin
 	pthread_mutex_lock(&b->lock);
 	rc = reach_locked(m, b, off, off + len);
 	if (rc == 0)
-		memcpy(b->data + off, buf, len);
+		memcpy(b->memory.data + off, buf, len);
 	pthread_mutex_unlock(&b->lock);
 	pt_done_call(done, rc);
 }
@@ -333,7 +220,7 @@ static void memory_read(void *h, const struct pt_data_range *ranges, size_t coun
 		if (rc == 0)
 			rc = check_inside(b, r->off, r->len);
 		if (rc == 0 && r->len)
-			memcpy(r->buf, b->data + r->off, r->len);
+			memcpy(r->buf, b->memory.data + r->off, r->len);
 	}
 	if (b)
 		blob_unref(m, b);
@@ -353,7 +240,7 @@ static int memory_map(void *h, const struct pt_blob_ref *ref, uint64_t off, uint
 		blob_unref(m, b);
 		return rc;
 	}
-	*ret_addr = b->data ? b->data + off : (const uint8_t *)"";
+	*ret_addr = b->memory.data ? b->memory.data + off : (const uint8_t *)"";
 	*ret_map = b;
 	return 0;
 }
@@ -437,60 +324,25 @@ static void memory_list(void *h, pt_data_list_fn *fn, void *ctx, struct pt_done 
 	pt_done_call(done, rc < 0 ? rc : 0);
 }
 
-static void drop_pins_locked(struct memory *m, const struct pt_blob_ref *refs, size_t count)
-{
-	for (size_t i = 0; i < count; i++) {
-		struct pin *pin = (struct pin *)pt_refmap_find(&m->pins, &refs[i]);
-
-		if (pin && --pin->count == 0) {
-			pt_refmap_remove(&m->pins, &pin->node);
-			free(pin);
-		}
-	}
-}
-
 static void memory_pin(void *h, const struct pt_blob_ref *refs, size_t count, struct pt_done *done)
 {
 	struct memory *m = h;
-	int rc = 0;
 
-	pthread_mutex_lock(&m->lock);
-	for (size_t i = 0; i < count; i++) {
-		struct pin *pin = (struct pin *)pt_refmap_find(&m->pins, &refs[i]);
-
-		if (!pin) {
-			pin = pt_calloc(1, sizeof(*pin));
-			if (!pin) {
-				rc = pt_fail_nomem();
-				drop_pins_locked(m, refs, i);
-				break;
-			}
-			pin->node.ref = refs[i];
-			pt_refmap_insert(&m->pins, &pin->node);
-		}
-		pin->count++;
-	}
-	pthread_mutex_unlock(&m->lock);
-	pt_done_call(done, rc);
+	pt_done_call(done, pt_pin_counts_pin(m->pins, refs, count));
 }
 
 static void memory_unpin(void *h, const struct pt_blob_ref *refs, size_t count)
 {
 	struct memory *m = h;
 
-	pthread_mutex_lock(&m->lock);
-	drop_pins_locked(m, refs, count);
-	pthread_mutex_unlock(&m->lock);
+	pt_pin_counts_unpin(m->pins, refs, count);
 }
 
 static void memory_pinned(void *h, const struct pt_blob_ref *refs, size_t count, bool *ret_pinned, struct pt_done *done)
 {
 	struct memory *m = h;
 
-	pthread_mutex_lock(&m->lock);
-	for (size_t i = 0; i < count; i++)
-		ret_pinned[i] = pt_refmap_find(&m->pins, &refs[i]) != NULL;
-	pthread_mutex_unlock(&m->lock);
+	pt_pin_counts_pinned(m->pins, refs, count, ret_pinned);
 	pt_done_call(done, 0);
 }
 
@@ -546,18 +398,12 @@ static void free_blobs(struct memory *m, struct pt_refmap *map)
 
 static void memory_close(void *h)
 {
-	struct pt_refmap_node *n;
 	struct memory *m = h;
 
-	pt_reserve_free(m->reserve);
-	m->reserve = NULL;
+	pt_extents_done(&m->extents);
 	free_blobs(m, &m->sealed);
 	free_blobs(m, &m->staged);
-	while (m->pins.buckets && (n = pt_refmap_any(&m->pins))) {
-		pt_refmap_remove(&m->pins, n);
-		free(n);
-	}
-	pt_refmap_done(&m->pins);
+	pt_pin_counts_free(m->pins);
 	pthread_mutex_destroy(&m->lock);
 	free(m);
 }
@@ -596,15 +442,14 @@ int pt_data_memory_open(uint64_t capacity, uint64_t reserve, struct pt_data *ret
 	if (!m)
 		return pt_fail_nomem();
 	m->capacity = pt_size_min(capacity, INT64_MAX);
-	m->reserve_bytes = pt_size_min(reserve, m->capacity);
 	pthread_mutex_init(&m->lock, NULL);
 	rc = pt_refmap_init(&m->sealed);
 	if (rc == 0)
 		rc = pt_refmap_init(&m->staged);
 	if (rc == 0)
-		rc = pt_refmap_init(&m->pins);
-	if (rc == 0 && m->reserve_bytes >= PT_RESERVE_UNIT)
-		rc = pt_reserve_create(m->reserve_bytes, memory_room, m, &m->reserve);
+		rc = pt_pin_counts_create(&m->pins);
+	if (rc == 0)
+		rc = pt_extents_init(&m->extents, m->capacity, reserve);
 	if (rc < 0) {
 		memory_close(m);
 		return rc;

@@ -6,8 +6,12 @@ libptio_core_la_SOURCES += \
 	src/store/data.h \
 	src/store/data_file.c \
 	src/store/data_memory.c \
+	src/store/data_memory_pins.c \
+	src/store/data_memory_pins.h \
 	src/store/done.c \
 	src/store/done.h \
+	src/store/extent.c \
+	src/store/extent.h \
 	src/store/fault.c \
 	src/store/fault.h \
 	src/store/fault_rules.c \
