@@ -71,6 +71,8 @@ libptio_core_la_SOURCES += \
 	src/store/sqlite_record.h \
 	src/store/sqlite_vfs.c \
 	src/store/sqlite_vfs.h \
+	src/store/sqlite_watch.c \
+	src/store/sqlite_watch.h \
 	src/store/store.c \
 	src/store/store.h \
 	src/store/token.c \

@@ -9,14 +9,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/sysinfo.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -26,19 +24,17 @@
 #include "store/meta_cache.h"
 #include "store/sqlite_conn.h"
 #include "store/sqlite_file.h"
-#include "store/sqlite_news.h"
 #include "store/sqlite_record.h"
-#include "store/sqlite_vfs.h"
+#include "store/sqlite_watch.h"
 
 #define POOL_KEPT 16                            /* idle reading connections kept open */
 #define RESERVE_EVERY 64                        /* batches from one try to the next to keep space again */
 
 struct sqlite_meta {
 	struct pt_sqlite_file file;             /* path NULL: in memory */
-	char *log;                              /* SQLite's, beside it */
 	enum pt_sqlite_mode mode;
 	pid_t pid;
-	/* Locks in the order they are taken: write_lock, then pool_lock or watch_lock. */
+	/* Locks in the order they are taken: write_lock, then pool_lock or the watch's. */
 	pthread_mutex_t write_lock;             /* writer (in memory: for every use), released, batches */
 	struct pt_sqlite_conn *writer;
 	bool lazy;                              /* write_lock, and read atomically: the last batch of this process may not be durable yet */
@@ -48,12 +44,7 @@ struct sqlite_meta {
 	pthread_mutex_t pool_lock;              /* pool, pooled */
 	struct pt_sqlite_conn *pool;
 	unsigned int pooled;
-	pthread_mutex_t watch_lock;             /* highest */
-	pthread_cond_t watch_cond;
-	uint64_t highest;                       /* version of the last commit in this process; set atomically, too */
-	atomic_int news_fd;                     /* of a watch that has ended, for the next one; -1: none */
-	_Atomic int64_t news_since_ns;          /* the same; that of another watch than the descriptor is only a wrong pace */
-	const uint64_t volatile *log_header;    /* files that can change: twice the log's header, in memory that all processes share */
+	struct pt_sqlite_watch watch;
 };
 
 static int check_process(const struct sqlite_meta *m)
@@ -262,15 +253,9 @@ static void commit_any(struct sqlite_meta *m, bool lazy, const struct pt_meta_op
 		if (rc == 0 && pt_meta_writes(ops, count))      /* one that only compares makes nothing durable */
 			__atomic_store_n(&m->lazy, false, __ATOMIC_RELEASE);
 	}
-	/* Before anybody can read what is new: in memory this is the mark. */
 	if (rc == 0) {
 		*ret_version = version;
-		pthread_mutex_lock(&m->watch_lock);
-		if (version > m->highest) {
-			__atomic_store_n(&m->highest, version, __ATOMIC_RELEASE);
-			pthread_cond_broadcast(&m->watch_cond);
-		}
-		pthread_mutex_unlock(&m->watch_lock);
+		pt_sqlite_watch_committed(&m->watch, version);
 	}
 	pthread_mutex_unlock(&m->write_lock);
 	pt_done_call(done, rc);
@@ -286,8 +271,9 @@ static void sqlite_commit_lazy(void *h, const struct pt_meta_op *ops, size_t cou
 	commit_any(h, true, ops, count, ret_version, done);
 }
 
-static int highest_now(struct sqlite_meta *m, uint64_t *ret_version)
+static int highest_now(void *ctx, uint64_t *ret_version)
 {
+	struct sqlite_meta *m = ctx;
 	struct pt_sqlite_conn *c;
 	int rc = reader_take(m, &c);
 
@@ -298,115 +284,18 @@ static int highest_now(struct sqlite_meta *m, uint64_t *ret_version)
 	return rc;
 }
 
-/* The header of SQLite's log ("WAL-Index Information": counter of transactions, number of frames, salts, running checksums) is what SQLite itself compares to know
- * whether somebody has committed. A writer puts the second copy before the first, so two equal copies read in order are one header. */
 static bool sqlite_mark(void *h, struct pt_meta_mark *ret_mark)
 {
 	struct sqlite_meta *m = h;
-	struct pt_meta_mark mark = { { 0 } };
-	const size_t words = sizeof(mark.word) / sizeof(mark.word[0]);
-	bool equal = true;
-	size_t i;
 
-	if (m->mode == PT_SQLITE_MEMORY) {
-		mark.word[0] = __atomic_load_n(&m->highest, __ATOMIC_ACQUIRE);
-	} else if (m->mode != PT_SQLITE_IMMUTABLE) {
-		if (!m->log_header)
-			return false;
-		for (i = 0; i < words; i++)
-			mark.word[i] = __atomic_load_n(&m->log_header[i], __ATOMIC_RELAXED);
-		__atomic_thread_fence(__ATOMIC_ACQUIRE);
-		for (i = 0; i < words; i++)
-			equal = __atomic_load_n(&m->log_header[words + i], __ATOMIC_RELAXED) == mark.word[i] && equal;
-		__atomic_thread_fence(__ATOMIC_ACQUIRE);
-	}
-	if (equal)
-		*ret_mark = mark;
-	return equal;
-}
-
-static int64_t monotonic_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
-}
-
-/* In memory, and of a file that nobody can change: only this process commits. */
-static void wait_for_own(struct sqlite_meta *m, uint64_t seen, int64_t deadline)
-{
-	struct timespec t = { .tv_sec = deadline / INT64_C(1000000000), .tv_nsec = deadline % INT64_C(1000000000) };
-	int rc = 0;
-
-	pthread_mutex_lock(&m->watch_lock);
-	while (m->highest <= seen && rc == 0)
-		rc = pthread_cond_timedwait(&m->watch_cond, &m->watch_lock, &t);
-	pthread_mutex_unlock(&m->watch_lock);
-}
-
-static bool mark_is(struct sqlite_meta *m, const struct pt_meta_mark *mark)
-{
-	struct pt_meta_mark now;
-
-	return sqlite_mark(m, &now) && memcmp(&now, mark, sizeof(now)) == 0;
-}
-
-/* mark: from before the index was asked, if there was one. Else it is asked again each time. */
-static void wait_for_all(struct sqlite_meta *m, const struct pt_meta_mark *mark, struct pt_sqlite_news *news, int64_t deadline)
-{
-	do
-		pt_sqlite_news_wait(news, deadline);
-	while (mark && mark_is(m, mark) && monotonic_ns() < deadline);
-}
-
-static void news_take(struct sqlite_meta *m, struct pt_sqlite_news *ret_news)
-{
-	int fd = atomic_exchange(&m->news_fd, -1);
-
-	if (fd >= 0)
-		pt_sqlite_news_resume(ret_news, fd, atomic_load(&m->news_since_ns));
-	else
-		pt_sqlite_news_init(ret_news, m->log);
-}
-
-static void news_leave(struct sqlite_meta *m, struct pt_sqlite_news *news)
-{
-	if (news->fd < 0)
-		return;
-	atomic_store(&m->news_since_ns, news->since_ns);
-	news->fd = atomic_exchange(&m->news_fd, news->fd);
-	pt_sqlite_news_done(news);      /* of another watch that ended meanwhile */
+	return pt_sqlite_watch_mark(&m->watch, ret_mark);
 }
 
 static void sqlite_watch(void *h, uint64_t seen, int64_t timeout_ns, uint64_t *ret_version, struct pt_done *done)
 {
 	struct sqlite_meta *m = h;
-	struct pt_sqlite_news news = { .fd = -1 };
-	int64_t deadline = monotonic_ns();
-	struct pt_meta_mark mark;
-	uint64_t version;
-	bool marked;
-	int rc;
 
-	if (__builtin_add_overflow(deadline, timeout_ns, &deadline))
-		deadline = INT64_MAX;
-	if (timeout_ns > 0 && m->mode == PT_SQLITE_OPEN)
-		news_take(m, &news);
-	for (;;) {
-		marked = sqlite_mark(m, &mark);
-		rc = highest_now(m, &version);
-		if (rc < 0 || version > seen || monotonic_ns() >= deadline)
-			break;
-		if (m->mode == PT_SQLITE_OPEN)
-			wait_for_all(m, marked ? &mark : NULL, &news, deadline);
-		else
-			wait_for_own(m, seen, deadline);
-	}
-	news_leave(m, &news);
-	if (rc == 0)
-		*ret_version = version;
-	pt_done_call(done, rc);
+	pt_done_call(done, pt_sqlite_watch_wait(&m->watch, seen, timeout_ns, highest_now, m, ret_version));
 }
 
 static void sqlite_space(void *h, struct pt_meta_space *ret_space, struct pt_done *done)
@@ -486,12 +375,9 @@ static void sqlite_close(void *h)
 		}
 		pt_sqlite_conn_close(m->writer);
 	}
-	pt_sqlite_news_done(&(struct pt_sqlite_news){ .fd = atomic_load(&m->news_fd) });
-	pthread_cond_destroy(&m->watch_cond);
-	pthread_mutex_destroy(&m->watch_lock);
+	pt_sqlite_watch_done(&m->watch);
 	pthread_mutex_destroy(&m->pool_lock);
 	pthread_mutex_destroy(&m->write_lock);
-	free(m->log);
 	pt_sqlite_file_done(&m->file);
 	free(m);
 }
@@ -520,14 +406,15 @@ static const struct pt_meta_ops memory_ops = SQLITE_META_OPS(false);
 static int writer_open(struct sqlite_meta *m)
 {
 	int rc = pt_sqlite_conn_open(&m->file, m->mode, &m->writer);
+	uint64_t highest;
 
 	if (rc == 0)
-		rc = pt_sqlite_highest(m->writer, &m->highest);
+		rc = pt_sqlite_highest(m->writer, &highest);
 	if (rc < 0) {
 		pt_sqlite_conn_close(m->writer);
 		m->writer = NULL;
 	} else {
-		m->log_header = pt_sqlite_vfs_shm(m->writer->db);
+		pt_sqlite_watch_start(&m->watch, m->mode, m->writer, highest);
 	}
 	return rc;
 }
@@ -535,7 +422,6 @@ static int writer_open(struct sqlite_meta *m)
 int pt_meta_sqlite_open_at(int dirfd, const char *path, struct pt_meta *ret_meta)
 {
 	struct sqlite_meta *m = pt_calloc(1, sizeof(*m));
-	pthread_condattr_t attr;
 	int rc;
 
 	if (!m)
@@ -543,23 +429,17 @@ int pt_meta_sqlite_open_at(int dirfd, const char *path, struct pt_meta *ret_meta
 	m->pid = pt_process_id();
 	m->mode = PT_SQLITE_MEMORY;
 	m->file.dirfd = -1;
-	atomic_init(&m->news_fd, -1);
+	rc = path ? pt_sqlite_file_init(&m->file, dirfd, path) : 0;
+	if (rc < 0) {
+		free(m);
+		return rc;
+	}
 	pthread_mutex_init(&m->write_lock, NULL);
 	pthread_mutex_init(&m->pool_lock, NULL);
-	pthread_mutex_init(&m->watch_lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&m->watch_cond, &attr);
-	pthread_condattr_destroy(&attr);
+	rc = pt_sqlite_watch_init(&m->watch, m->file.at);
+	if (rc < 0)
+		goto fail;
 	if (path) {
-		rc = pt_sqlite_file_init(&m->file, dirfd, path);
-		if (rc < 0)
-			goto fail;
-		m->log = pt_asprintf("%s-wal", m->file.at);
-		if (!m->log) {
-			rc = pt_fail_nomem();
-			goto fail;
-		}
 		rc = pt_sqlite_file_prepare(&m->file, &m->mode);
 		if (rc < 0)
 			goto fail;
