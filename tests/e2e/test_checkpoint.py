@@ -1,6 +1,5 @@
 """The main job: a published checkpoint, written by 4 writers that each hold every tensor, read back in other layouts by real clients."""
 import itertools
-import multiprocessing
 import os
 import pathlib
 
@@ -32,8 +31,7 @@ def writer(rank, mountpoint, checkpoint):
             how(clients.from_torch(tensor), target, None)
 
 
-def write_all(mountpoint, checkpoint):
-    context = multiprocessing.get_context("spawn")
+def write_all(context, mountpoint, checkpoint):
     processes = [context.Process(target=writer, args=(r, str(mountpoint), str(checkpoint))) for r in range(WRITERS)]
     for p in processes:
         p.start()
@@ -43,13 +41,13 @@ def write_all(mountpoint, checkpoint):
 
 
 @pytest.fixture(scope="module")
-def stored(tmp_path_factory, checkpoint):
+def stored(tmp_path_factory, checkpoint, torch_processes):
     """The store with the whole checkpoint, written through a mount of its own."""
     from conftest import Mount
     where = tmp_path_factory.mktemp("checkpoint")
     mount = Mount(where / "store", where / "writers").start()
     try:
-        write_all(mount.point, checkpoint)
+        write_all(torch_processes, mount.point, checkpoint)
         assert mount.errors().strip() == "", mount.errors()
     finally:
         assert mount.stop() == 0

@@ -16,6 +16,8 @@ import torch
 import clients
 from conftest import BUILD
 
+pytestmark = pytest.mark.once
+
 TOOL = BUILD / "tests" / "integ" / "format_tool"
 DTYPES = ["bool", "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float16", "bfloat16", "float32", "float64", "complex64",
           "complex128", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu", "float4_e2m1fn_x2"]

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
+from conftest import metrics, wait_until
+
 
 def model(value):
     return safetensors.numpy.save({"a": np.full((64, 64), value, "float32"), "b": np.full(300, value, "int32")})
@@ -58,12 +60,12 @@ def reader(folder, names, seconds, results):
 
 
 @pytest.mark.slow
-def test_a_model_that_is_replaced_all_the_time_is_read_whole_and_never_as_a_stale_handle(mounts):
+def test_a_model_that_is_replaced_all_the_time_is_read_whole_and_never_as_a_stale_handle(mounts, stress):
     folders = [mounts("one").key("model"), mounts("two").key("model")]
     (folders[0] / "m.safetensors").write_bytes(model(1))
     results = multiprocessing.Queue()
-    workers = [multiprocessing.Process(target=replacer, args=(folders[n % 2], n, 20)) for n in range(3)]
-    workers += [multiprocessing.Process(target=reader, args=(folders[n % 2], ("tp=0of2/m.safetensors", ".all.safetensors"), 20, results)) for n in range(4)]
+    workers = [multiprocessing.Process(target=replacer, args=(folders[n % 2], n, stress(20))) for n in range(3)]
+    workers += [multiprocessing.Process(target=reader, args=(folders[n % 2], ("tp=0of2/m.safetensors", ".all.safetensors"), stress(20), results)) for n in range(4)]
     for w in workers:
         w.start()
     found = [results.get(timeout=120) for _ in range(4)]
@@ -83,10 +85,7 @@ def test_who_comes_by_a_removed_files_inode_is_never_given_bytes_of_its_record(m
     assert os.fstat(first).st_nlink == 0
     assert os.pread(first, 1 << 20, 0) == model(1)
     os.close(first)
-    deadline = time.monotonic() + 60
-    while "\nptio_fs_open_files 0\n" not in (mnt / ".ptio" / "metrics").read_text():      # the kernel tells the last close later
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_until(lambda: metrics(mnt)["ptio_fs_open_files"] == 0)         # the kernel tells the last close later
     with pytest.raises(OSError) as e:
         os.open(f"/proc/self/fd/{inode}", os.O_RDONLY)
     assert e.value.errno == errno.ESTALE
@@ -94,15 +93,15 @@ def test_who_comes_by_a_removed_files_inode_is_never_given_bytes_of_its_record(m
 
 
 @pytest.mark.slow
-def test_a_files_own_name_that_is_replaced_all_the_time_is_never_a_stale_handle(mounts):
+def test_a_files_own_name_that_is_replaced_all_the_time_is_never_a_stale_handle(mounts, stress):
     """As an ordinary file, which small ones are, and from cache_min on as a file of which each state has a node."""
     for place, options in (("small", ""), ("large", "cache_min=4096")):
         mount = mounts(place, options=options)
         folder = mount.key(place)
         (folder / "m.safetensors").write_bytes(model(1))
         results = multiprocessing.Queue()
-        workers = [multiprocessing.Process(target=replacer, args=(folder, n, 10)) for n in range(3)]
-        workers += [multiprocessing.Process(target=reader, args=(folder, ("m.safetensors",), 10, results)) for _ in range(4)]
+        workers = [multiprocessing.Process(target=replacer, args=(folder, n, stress(10))) for n in range(3)]
+        workers += [multiprocessing.Process(target=reader, args=(folder, ("m.safetensors",), stress(10), results)) for _ in range(4)]
         for w in workers:
             w.start()
         found = [results.get(timeout=120) for _ in range(4)]
@@ -110,12 +109,11 @@ def test_a_files_own_name_that_is_replaced_all_the_time_is_never_a_stale_handle(
             w.join()
             assert w.exitcode == 0
         assert found == [[]] * 4, place
-        (files,) = (int(line.split()[1]) for line in (mount / ".ptio" / "metrics").read_text().splitlines() if line.startswith("ptio_fs_open_files "))
-        assert files == 0, place
+        wait_until(lambda: metrics(mount)["ptio_fs_open_files"] == 0, place)
 
 
 @pytest.mark.slow
-def test_a_file_that_another_mount_replaces_is_there_all_the_time(mounts, monkeypatch):
+def test_a_file_that_another_mount_replaces_is_there_all_the_time(mounts, monkeypatch, stress):
     """Between the look-up of a name and its attributes the file may be gone: replaced, not removed."""
     writer = mounts("writer")
     (writer / "m.safetensors").write_bytes(model(1))
@@ -126,7 +124,7 @@ def test_a_file_that_another_mount_replaces_is_there_all_the_time(mounts, monkey
     worker = multiprocessing.Process(target=replace_until, args=(writer.point, stop))
     worker.start()
     try:
-        for _ in range(150):
+        for _ in range(stress(150)):
             assert os.stat(slow / "m.safetensors").st_size == len(model(1))
     finally:
         stop.set()

@@ -1,6 +1,5 @@
 """Model directories through the loaders and savers that people use."""
 import json
-import multiprocessing
 import os
 import pathlib
 import shutil
@@ -128,10 +127,9 @@ def dcp_main(rank, size, directory, store, load):
     os._exit(0)  # past the interpreter's own end, in which gloo's threads can abort a process whose work is done
 
 
-def test_distributed_checkpoint_resharded_over_four_ranks(mnt, scratch):
-    ctx = multiprocessing.get_context("spawn")
+def test_distributed_checkpoint_resharded_over_four_ranks(mnt, scratch, torch_processes):
     for load in (False, True):
-        ps = [ctx.Process(target=dcp_main, args=(r, 4, str(mnt / "dcp"), str(scratch / f"rendezvous{load}"), load)) for r in range(4)]
+        ps = [torch_processes.Process(target=dcp_main, args=(r, 4, str(mnt / "dcp"), str(scratch / f"rendezvous{load}"), load)) for r in range(4)]
         for p in ps:
             p.start()
         for p in ps:

@@ -129,6 +129,7 @@ def test_each_file_of_latest_is_whole_when_the_link_moves(mnt):
 
 @pytest.mark.slow
 @pytest.mark.nosan
+@pytest.mark.once
 def test_ten_thousand_keys_are_listed_and_removed(mnt):
     names = [f"layers.{i // 10}.w{i % 10}" for i in range(MANY)]
     safetensors.numpy.save_file({n: np.full((2, 2), i, "f4") for i, n in enumerate(names)}, mnt.key("d") / "writer=0of1" / "model.safetensors")
