@@ -205,7 +205,7 @@ static void data_sweep(void *h, uint64_t *ret_count, struct pt_done *done)
 #define REMOTE_DATA_OPS(is_durable) \
 	{ \
 		.size = sizeof(struct pt_data_ops), .version = 1, .name = "remote", .durable = (is_durable), .away = true, .close = data_close, .create = pt_remote_create, \
-		.write = pt_remote_write, .seal = pt_remote_seal, .abort = pt_remote_abort, .read = pt_remote_read, .map = data_map, .unmap = data_unmap, \
+		.write = pt_remote_write, .hashed = pt_remote_hashed, .seal = pt_remote_seal, .abort = pt_remote_abort, .read = pt_remote_read, .map = data_map, .unmap = data_unmap, \
 		.stat = data_stat, .remove = data_remove, .list = data_list, .pin = pt_remote_pin, .unpin = pt_remote_unpin, \
 		.pinned = pt_remote_pinned, .buffer_register = buffer_register, .buffer_unregister = buffer_unregister, .space = data_space, \
 		.sync = data_sync, .sweep = data_sweep, .direct = data_direct, \

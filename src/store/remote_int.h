@@ -111,6 +111,7 @@ int pt_remote_stage_create(struct pt_remote *r, struct pt_remote_stage **ret_sta
 void pt_remote_stage_free(struct pt_remote_stage *stage);       /* nothing is on its way; NULL is fine */
 void pt_remote_create(void *h, const struct pt_blob_ref *ref, uint64_t size_hint, void **ret_blob, struct pt_done *done);
 void pt_remote_write(void *h, void *blob, const void *buf, uint64_t len, uint64_t off, struct pt_done *done);
+void pt_remote_hashed(void *h, void *blob);
 void pt_remote_seal(void *h, void *blob, uint64_t bytes, struct pt_done *done);
 void pt_remote_abort(void *h, void *blob);
 

@@ -44,6 +44,7 @@ struct upload {
 	uint32_t busy;
 	int rc;                                 /* the first failure of what was on its way */
 	char sentence[512];
+	bool hashed;                            /* all of it, by who writes */
 	bool sealing;                           /* when busy is 0 */
 	uint64_t seal_bytes;
 	struct pt_done *seal_done;
@@ -200,6 +201,7 @@ static void seal_send(struct upload *u, uint64_t bytes, struct pt_done *done)
 
 	seal.upload = u->id;
 	seal.bytes = bytes;
+	seal.hashed = u->hashed;
 	free(u);
 	if (!op) {
 		pt_done_call(done, pt_fail_nomem());
@@ -239,6 +241,14 @@ static void seal_now(struct upload *u)
 	rc = pt_fail(-u->rc, "%s", u->sentence);
 	abort_send(u);
 	pt_done_call(done, pt_fail_negative(rc));
+}
+
+void pt_remote_hashed(void *h, void *blob)
+{
+	struct upload *u = blob;
+
+	(void)h;
+	u->hashed = true;
 }
 
 void pt_remote_seal(void *h, void *blob, uint64_t bytes, struct pt_done *done)

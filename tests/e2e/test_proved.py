@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from conftest import PTIO, metrics
+from daemons import Daemon
 from harm import forget_verified
 from test_cached import array, save
 from test_open_wait import read
@@ -54,6 +55,28 @@ def test_what_one_mount_wrote_another_reads_without_hashing(mounts, store):
         assert metrics(again)["ptio_fs_stored_opens_total"] == 1
     assert same(made, data, a) and hashed(made) == 0
     assert made.errors() == again.errors() == ""
+
+
+@pytest.mark.parametrize("change", [False, True])
+def test_what_came_to_a_daemon_a_mount_of_its_folder_does_not_hash_again(mounts, scratch, change):
+    folder = scratch / "exported"
+    daemon = Daemon(scratch, folder).start()
+    try:
+        far = mounts("far", daemon.uri, f"secret_file={daemon.secret}")
+        data, a = write(far, 1), array(2)
+        save(far, "w", a)
+        assert same(far, data, a) and hashed(far) > 0           # who reads over the network hashes
+        near = mounts("near", store=folder)
+        if change:
+            flip([p for p in objects(near) if p.suffix == ".blob"][0], MIB)
+            with pytest.raises(OSError):
+                read(near / "m/model.safetensors")
+            assert "checksum" in near.errors()
+        else:
+            assert same(near, data, a) and hashed(near) == 0
+            assert near.errors() == far.errors() == ""
+    finally:
+        daemon.stop()
 
 
 @pytest.mark.parametrize("who", ["mount", "verify", "get", "whole"])

@@ -141,6 +141,14 @@ static int take(struct conn *c, uint64_t id, struct upload **ret_u)
 	return rc;
 }
 
+/* Each piece of it was compared with a checksum when it came, so what was hashed by the client is what is stored. */
+static int seal(struct server *s, const Ptio__Wire__Seal *q, void *blob)
+{
+	if (q->hashed)
+		pt_data_hashed(&s->store->data, blob);
+	return pt_data_seal(&s->store->data, blob, q->bytes);
+}
+
 void upload_seal(struct server *s, struct job *job)
 {
 	struct upload *u = NULL;
@@ -149,7 +157,7 @@ void upload_seal(struct server *s, struct job *job)
 	if (rc == 0) {
 		rc = windows_close(s, job->conn, u);
 		if (rc == 0)
-			rc = pt_data_seal(&s->store->data, u->blob, job->request->seal->bytes);
+			rc = seal(s, job->request->seal, u->blob);
 		else
 			pt_data_abort(&s->store->data, u->blob);
 	}
