@@ -20,6 +20,8 @@
 #include "base/log.h"
 
 #define WORKERS_MAX 8
+#define LOAD_NS (INT64_C(20) * 1000000) /* who opens a file is busy with it for so long, and for so many bytes a ns */
+#define LOAD_RATE 4
 #define PASS_TRIES 10                   /* how often an open looks again what its node is passed to */
 #define BUFFERS 50                      /* of 1 MiB, for read-ahead of all open files together: 60 MiB with what lies between them */
 
@@ -88,6 +90,12 @@ void pt_fs_cached_init(struct pt_fs *fs, struct fuse_conn_info *conn)
 }
 
 /* ---- opening ---- */
+
+/* Copies for those who come later do not take part of the processors and the memory from who loads a file now. */
+static void loads(struct pt_fs *fs, struct pt_fs_inode *i)
+{
+	pt_vcache_hush(fs->cache, LOAD_NS + (int64_t)(pt_fs_reader_size(i) / LOAD_RATE));
+}
 
 static int64_t ahead_read(void *ctx, void *buf, uint64_t len, uint64_t off)
 {
@@ -180,6 +188,7 @@ int pt_fs_cached_open(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h, 
 		pt_fs_pages_give(fs, i, !again, fi);
 		return 0;
 	}
+	loads(fs, i);
 	if (open_large(req, fs, h, i, again, fi) == 0)
 		return 0;
 	pt_fs_reader_unpin(fs, i);
@@ -291,6 +300,7 @@ int pt_fs_whole_open(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h, s
 	if (rc < 0)
 		return rc;
 	fi->noflush = 1;
+	loads(fs, origin);
 	pt_fs_reader_key(fs, origin, &key);
 	for (try = 1;; try++) {
 		whole_file_get(fs, whole, &key, &file);
@@ -465,6 +475,7 @@ int pt_fs_cached_text(struct pt_fs *fs, void (*metric)(struct pt_buf *out, const
 	metric(out, "cache_given_up_total", "counter", "Fillings that nobody wanted the rest of.", s.given_up);
 	metric(out, "cache_evictions_total", "counter", "Views dropped to make room.", s.evictions);
 	metric(out, "cache_dear_total", "counter", "First opens that read the store, since memory for a copy took longer than reading.", s.dear);
+	metric(out, "cache_rests_total", "counter", "How often the making of a copy waited for somebody who loads a file.", s.rests);
 	metric(out, "cache_superseded_total", "counter", "Views dropped since a later revision of them was opened.", s.superseded);
 	metric(out, "cache_refused_total", "counter", "Views for which there was no room.", s.refused);
 	return 0;

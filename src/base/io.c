@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -101,4 +100,11 @@ int64_t pt_time_now_ns(void)
 int64_t pt_time_boot_ns(void)
 {
 	return clock_ns(CLOCK_BOOTTIME);
+}
+
+struct timespec pt_time_until(int64_t ns)
+{
+	int64_t at = clock_ns(CLOCK_MONOTONIC) + (ns > 0 ? ns : 0);
+
+	return (struct timespec){ .tv_sec = at / 1000000000, .tv_nsec = at % 1000000000 };
 }

@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 /* Bytes read (short only at the end of file), or -errno. */
 int64_t pt_io_pread(int fd, void *buf, size_t len, uint64_t off);
@@ -14,5 +15,7 @@ int pt_io_fsync_dir(int dirfd);
 /* Nanoseconds since the epoch; nanoseconds of CLOCK_BOOTTIME. */
 int64_t pt_time_now_ns(void);
 int64_t pt_time_boot_ns(void);
+/* CLOCK_MONOTONIC in so many ns, for a condition of that clock; 0 or less: now. */
+struct timespec pt_time_until(int64_t ns);
 
 #endif

@@ -15,6 +15,7 @@
 #include "base/size.h"
 
 #define IDLE_NS (INT64_C(60) * 1000000000)
+#define REST_NS (INT64_C(5) * 1000000000)
 
 int pt_vcache_create(uint64_t limit, struct pt_workers *workers, struct pt_vcache **ret_cache)
 {
@@ -30,6 +31,7 @@ int pt_vcache_create(uint64_t limit, struct pt_workers *workers, struct pt_vcach
 	pthread_cond_init(&c->cond, &monotonic);
 	pthread_condattr_destroy(&monotonic);
 	c->idle_ns = IDLE_NS;
+	c->rest_ns = REST_NS;
 	c->workers = workers;
 	pt_vcache_reserve_init(c);
 	pt_memory_open(&c->memory, limit);

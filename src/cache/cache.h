@@ -38,6 +38,7 @@ struct pt_vcache_stats {
 	uint64_t limit, used;           /* bytes; used: of live files, rounded to huge pages */
 	uint64_t files, filling;
 	uint64_t hits, misses, fills, fills_failed, given_up, evictions, refused, dear; /* counts since the start. refused: no room */
+	uint64_t rests;                 /* how often an idle filling left the machine to who loads a file */
 	uint64_t reserve;               /* bytes of files that are, or will be, ready to be filled; used leaves them out */
 	uint64_t reserve_filled_bytes;  /* of filled_bytes: into memory that was ready */
 	uint64_t superseded;            /* dropped since there was a later one of the same subject */
@@ -69,6 +70,8 @@ enum pt_vcache_want {
  * align: where in the file the payload's chunks begin, less than a piece: pieces are cut there. */
 int pt_vcache_fill(struct pt_vcache *c, const struct pt_vcache_key *key, uint64_t size, uint64_t align, enum pt_vcache_want want,
 		   const struct pt_vcache_source *source, struct pt_vcache_file **ret_file);
+/* Somebody opens a file and will be busy with it for some ns: fillings with PT_VCACHE_IDLE, but those that are older than 5 s, begin no piece before that is over. */
+void pt_vcache_hush(struct pt_vcache *c, int64_t ns);
 /* So many bytes can be filled, or looked through, within ns, by what was seen lately; where nothing was, by what a machine can do at best. */
 enum pt_vcache_work { PT_VCACHE_FILL, PT_VCACHE_CHECK };
 bool pt_vcache_soon(struct pt_vcache *c, enum pt_vcache_work work, uint64_t bytes, int64_t ns);

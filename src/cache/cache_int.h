@@ -73,6 +73,8 @@ struct pt_vcache {
 	struct pt_vcache_stats stats;
 	uint64_t unfilled;              /* bytes that filling files have still to take from the memory */
 	uint64_t rate[2];               /* bytes a second of late work of each kind; 0: none was seen */
+	int64_t quiet_ns;               /* until then idle fillings rest */
+	int64_t rest_ns;                /* but none longer than that since it was begun */
 	int64_t idle_ns;                /* what was not used for so long makes room for a first open */
 };
 

@@ -178,6 +178,16 @@ static void user_leave(struct pt_vcache *c, struct pt_vcache_file *f)
 	pt_vcache_put(c, f);
 }
 
+/* When the next piece of a file may begin: who opens one reads or maps it now, and a copy is for those who come later. */
+static int64_t rests_until_locked(const struct pt_vcache *c, const struct pt_vcache_file *f)
+{
+	int64_t longest = f->begun_ns + c->rest_ns;
+
+	if (f->workers != c->idle)
+		return 0;
+	return c->quiet_ns < longest ? c->quiet_ns : longest;
+}
+
 /* One piece a run, so that read-ahead and other files get their turn. */
 static void fill_some(struct pt_work *work)
 {
@@ -185,11 +195,19 @@ static void fill_some(struct pt_work *work)
 	struct pt_vcache_file *f = filler->file;
 	struct pt_vcache *c = f->cache;
 	struct pt_workers *workers;
+	int64_t rest_ns;
 	uint64_t piece;
 	bool taken;
 
 	pthread_mutex_lock(&c->lock);
 	workers = f->workers;
+	rest_ns = rests_until_locked(c, f);
+	if (rest_ns > pt_time_boot_ns()) {
+		c->stats.rests++;
+		pthread_mutex_unlock(&c->lock);
+		pt_workers_add_at(workers, work, rest_ns);
+		return;
+	}
 	filler->busy = taken = piece_take_locked(f, &piece);
 	pthread_mutex_unlock(&c->lock);
 	if (!taken) {                   /* others fill the last ones */
@@ -365,10 +383,20 @@ int pt_vcache_fill(struct pt_vcache *c, const struct pt_vcache_key *key, uint64_
 	if (rc < 0)
 		return rc;
 	*ret_file = f;
-	for (i = 0; i < PT_VCACHE_FILLERS; i++)
-		if (started & 1u << i)
+	for (i = 0; i < PT_VCACHE_FILLERS; i++)         /* one that rests among the idle does so no more */
+		if (started & 1u << i || (workers != c->idle && c->idle && pt_workers_cancel(c->idle, &f->filler[i].work)))
 			pt_workers_add(workers, &f->filler[i].work, false);
 	return rc;
+}
+
+void pt_vcache_hush(struct pt_vcache *c, int64_t ns)
+{
+	int64_t until = pt_time_boot_ns() + ns;
+
+	pthread_mutex_lock(&c->lock);
+	if (c->quiet_ns < until)
+		c->quiet_ns = until;
+	pthread_mutex_unlock(&c->lock);
 }
 
 int pt_vcache_fill_range(struct pt_vcache *c, struct pt_vcache_file *f, uint64_t off, uint64_t len)
@@ -416,20 +444,9 @@ bool pt_vcache_soon(struct pt_vcache *c, enum pt_vcache_work work, uint64_t byte
 	return (double)bytes * 1e9 <= (double)rate * (double)ns;
 }
 
-/* Monotonic. */
-static struct timespec until_of(int64_t ns)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	t.tv_sec += ns / 1000000000 + (t.tv_nsec + ns % 1000000000) / 1000000000;
-	t.tv_nsec = (t.tv_nsec + ns % 1000000000) % 1000000000;
-	return t;
-}
-
 int pt_vcache_file_wait(struct pt_vcache *c, struct pt_vcache_file *f, int64_t ns)
 {
-	struct timespec until = until_of(ns);
+	struct timespec until = pt_time_until(ns);
 	int rc = 0;
 
 	pthread_mutex_lock(&c->lock);

@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/io.h"
 #include "base/thread.h"
 
 #define NICE 19                         /* SCHED_IDLE could keep a lock from others for long */
@@ -20,8 +21,9 @@ struct queue {
 
 struct pt_workers {
 	pthread_mutex_t lock;           /* queues, stop */
-	pthread_cond_t cond;
+	pthread_cond_t cond;            /* of the monotonic clock */
 	struct queue urgent, other;
+	struct pt_work *later;          /* by their times */
 	bool stop;
 	bool idle;                      /* never changes */
 	uint32_t count;                 /* running threads */
@@ -58,6 +60,42 @@ static bool take_back(struct queue *q, struct pt_work *work)
 	return false;
 }
 
+static struct pt_work *take_due(struct pt_workers *w)
+{
+	struct pt_work *work = w->later;
+
+	if (!work || work->at_ns > pt_time_boot_ns())
+		return NULL;
+	w->later = work->next;
+	work->next = NULL;
+	return work;
+}
+
+static bool take_later(struct pt_workers *w, struct pt_work *work)
+{
+	struct pt_work **p;
+
+	for (p = &w->later; *p && *p != work; p = &(*p)->next)
+		;
+	if (!*p)
+		return false;
+	*p = work->next;
+	work->next = NULL;
+	return true;
+}
+
+static void wait_locked(struct pt_workers *w)
+{
+	struct timespec until;
+
+	if (!w->later) {
+		pthread_cond_wait(&w->cond, &w->lock);
+		return;
+	}
+	until = pt_time_until(w->later->at_ns - pt_time_boot_ns());
+	pthread_cond_timedwait(&w->cond, &w->lock, &until);
+}
+
 static void *worker(void *arg)
 {
 	struct pt_workers *w = arg;
@@ -71,8 +109,10 @@ static void *worker(void *arg)
 		work = take(&w->urgent);
 		if (!work)
 			work = take(&w->other);
+		if (!work)
+			work = take_due(w);
 		if (!work) {
-			pthread_cond_wait(&w->cond, &w->lock);
+			wait_locked(w);
 			continue;
 		}
 		pthread_mutex_unlock(&w->lock);
@@ -87,12 +127,16 @@ static void *worker(void *arg)
 static int create(uint32_t threads, bool idle, struct pt_workers **ret_workers)
 {
 	struct pt_workers *w = pt_calloc(1, sizeof(*w) + threads * sizeof(w->thread[0]));
+	pthread_condattr_t monotonic;
 	int err;
 
 	if (!w)
 		return pt_fail_nomem();
 	pthread_mutex_init(&w->lock, NULL);
-	pthread_cond_init(&w->cond, NULL);
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&w->cond, &monotonic);
+	pthread_condattr_destroy(&monotonic);
 	w->idle = idle;
 	w->urgent.end = &w->urgent.first;
 	w->other.end = &w->other.first;
@@ -154,12 +198,27 @@ void pt_workers_add(struct pt_workers *w, struct pt_work *work, bool urgent)
 	pthread_mutex_unlock(&w->lock);
 }
 
+void pt_workers_add_at(struct pt_workers *w, struct pt_work *work, int64_t at_ns)
+{
+	struct pt_work **p;
+
+	pthread_mutex_lock(&w->lock);
+	for (p = &w->later; *p && (*p)->at_ns <= at_ns; p = &(*p)->next)
+		;
+	work->at_ns = at_ns;
+	work->next = *p;
+	*p = work;
+	if (p == &w->later)             /* before what the threads wait for */
+		pthread_cond_signal(&w->cond);
+	pthread_mutex_unlock(&w->lock);
+}
+
 bool pt_workers_cancel(struct pt_workers *w, struct pt_work *work)
 {
 	bool found;
 
 	pthread_mutex_lock(&w->lock);
-	found = take_back(&w->urgent, work) || take_back(&w->other, work);
+	found = take_back(&w->urgent, work) || take_back(&w->other, work) || take_later(w, work);
 	pthread_mutex_unlock(&w->lock);
 	return found;
 }

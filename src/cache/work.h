@@ -11,7 +11,8 @@ struct pt_workers;
 
 struct pt_work {
 	void (*run)(struct pt_work *work);
-	struct pt_work *next;           /* while queued; the pool's */
+	struct pt_work *next;           /* while queued; the pool's, like what follows */
+	int64_t at_ns;
 };
 
 /* -ENOMEM, -EAGAIN. */
@@ -23,6 +24,8 @@ void pt_workers_stop(struct pt_workers *w);
 void pt_workers_free(struct pt_workers *w);                             /* stops first; NULL is fine */
 /* The last thing that a piece of work does, if one adds: its thread goes on with it, and no other is woken when there is nothing else. */
 void pt_workers_add(struct pt_workers *w, struct pt_work *work, bool urgent);
+/* Its turn comes at this time of pt_time_boot_ns, after work that has waited since then. */
+void pt_workers_add_at(struct pt_workers *w, struct pt_work *work, int64_t at_ns);
 /* Work still queued is taken back. False: it runs or has run. */
 bool pt_workers_cancel(struct pt_workers *w, struct pt_work *work);
 uint32_t pt_workers_count(const struct pt_workers *w);

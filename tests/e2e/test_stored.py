@@ -402,6 +402,21 @@ def test_a_pipe_in_a_file_s_place_is_an_error(again):
     assert e.value.errno == 5 and "not a file" in mnt.errors()
 
 
+def test_a_copy_is_not_made_while_somebody_loads_the_file(again):
+    mnt, path, data = again()
+    rests = 0
+    for n in range(5):
+        name = path.parent / f"model{n}.safetensors"
+        name.write_bytes(data)
+        with open(name, "rb"), open(name, "rb"):        # as loaders do, for its header and for its bytes
+            pass
+        if passes(mnt):
+            wait_for(lambda: metrics(mnt)["ptio_cache_fills_total"] == n + 1)
+        rests += metrics(mnt)["ptio_cache_rests_total"]
+        assert read(name) == data
+    assert bool(rests) == bool(passes(mnt))
+
+
 def test_no_copy_is_made_of_what_is_large_or_read_once(again):
     mnt, path, data = again(options="cache_size=20M")
     for _ in range(4):

@@ -258,6 +258,55 @@ START_TEST(who_waits_for_an_idle_filling_has_it_done_by_all_threads)
 }
 END_TEST
 
+static void hush_for_an_hour(void)
+{
+	cache->rest_ns = INT64_C(2) * 3600 * 1000000000;
+	pt_vcache_hush(cache, INT64_C(3600) * 1000000000);
+}
+
+START_TEST(an_idle_filling_rests_while_somebody_loads_but_not_when_somebody_waits_for_it)
+{
+	struct source s = { .seed = 2 }, unused = { .seed = 2 };
+	struct pt_vcache_file *f, *g;
+	int i;
+
+	begin(64 * MIB);
+	hush_for_an_hour();
+	ck_assert_int_eq(copy(1, PT_VCACHE_IDLE, 40 * MIB, &s, &f), 0);
+	while (stats().rests < 1)
+		usleep(200);
+	usleep(2000);
+	ck_assert_int_eq(atomic_load(&s.reads), 0);
+	ck_assert_int_eq(copy(1, PT_VCACHE_KEEP, 40 * MIB, &unused, &g), 1);
+	ck_assert_int_eq(wait_end(g), 1);
+	for (i = 0; i < 10000 && !atomic_load(&s.releases); i++)        /* nothing of it rests on */
+		usleep(1000);
+	ck_assert_int_eq(atomic_load(&s.releases), 1);
+	pt_vcache_put(cache, f);
+	pt_vcache_put(cache, g);
+	end();
+}
+END_TEST
+
+START_TEST(an_idle_filling_rests_only_so_long_and_ends_with_the_threads)
+{
+	struct source s = { .seed = 2 }, other = { .seed = 3 };
+	struct pt_vcache_file *f, *g;
+
+	begin(128 * MIB);
+	hush_for_an_hour();
+	cache->rest_ns = 5000000;
+	ck_assert_int_eq(copy(1, PT_VCACHE_IDLE, 40 * MIB, &s, &f), 0);
+	ck_assert_int_eq(wait_end(f), 1);
+	pt_vcache_put(cache, f);
+	hush_for_an_hour();
+	ck_assert_int_eq(copy(2, PT_VCACHE_IDLE, 40 * MIB, &other, &g), 0);
+	pt_vcache_put(cache, g);
+	end();
+	ck_assert_int_eq(atomic_load(&other.reads), 0);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("looking");
@@ -273,6 +322,8 @@ int main(void)
 	tcase_add_test(tc, how_fast_files_are_looked_through_says_nothing_of_filling);
 	tcase_add_test(tc, an_idle_filling_goes_on_when_nobody_holds_it_and_drives_nothing_out);
 	tcase_add_test(tc, who_waits_for_an_idle_filling_has_it_done_by_all_threads);
+	tcase_add_test(tc, an_idle_filling_rests_while_somebody_loads_but_not_when_somebody_waits_for_it);
+	tcase_add_test(tc, an_idle_filling_rests_only_so_long_and_ends_with_the_threads);
 	suite_add_tcase(suite, tc);
 	runner = srunner_create(suite);
 	srunner_run_all(runner, CK_NORMAL);
