@@ -10,6 +10,7 @@ libptio_core_la_SOURCES += \
 	src/tree/many.c src/tree/many.h src/tree/many_int.h \
 	src/tree/many_header.c \
 	src/tree/many_read.c \
+	src/tree/model_dir.c src/tree/model_dir.h \
 	src/tree/model_info.c \
 	src/tree/models.c src/tree/models.h \
 	src/tree/name.c \
