@@ -18,6 +18,7 @@ libptio_core_la_SOURCES += \
 	src/manifest/node.c \
 	src/manifest/node_key.c \
 	src/manifest/node_list.c \
+	src/manifest/node_read.c \
 	src/manifest/object_read.c \
 	src/manifest/object_write.c \
 	src/manifest/pin.c \
