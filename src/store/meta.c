@@ -137,32 +137,40 @@ static int get_from_cache(struct pt_meta *m, const struct pt_meta_mark *mark, co
 
 struct prefetch {
 	const struct pt_meta_key *keys;
-	struct pt_buf rows;
+	struct pt_meta_cached **made;   /* room for as many */
+	size_t count;
 };
 
+/* What there is no memory for is not kept. */
 static int prefetched(void *ctx, size_t at, const void *value, size_t value_len, uint64_t version)
 {
 	struct prefetch *p = ctx;
+	struct pt_meta_cached *e = pt_meta_cached_make(&p->keys[at], value, value_len, version);
 
-	if (value_len <= PT_META_CACHE_ENTRY)
-		pt_meta_rows_add(&p->rows, p->keys[at].data, p->keys[at].len, value, value_len, version);
-	return pt_buf_failed(&p->rows) ? pt_fail_nomem() : 0;
+	if (e)
+		p->made[p->count++] = e;
+	return 0;
 }
 
 /* None of them may be longer than allowed. */
 static int prefetch(struct pt_meta *m, const struct pt_meta_mark *mark, const struct pt_meta_key *keys, size_t n)
 {
-	struct prefetch p = { .keys = keys };
+	struct prefetch p = { .keys = keys, .made = pt_calloc(n, sizeof(struct pt_meta_cached *)) };
 	struct pt_wait w;
 	int rc;
 
+	if (!p.made)
+		return pt_fail_nomem();
 	count(&m->counters.queries);
 	pt_wait_init(&w);
 	m->ops->get_many(m->h, keys, n, prefetched, &p, &w.done);
 	rc = pt_wait_finish(&w);
 	if (rc == 0 && pt_meta_mark_holds(m, mark))
-		pt_meta_cache_keep_rows(m->cache, m, mark, p.rows.data, p.rows.len);
-	pt_buf_done(&p.rows);
+		pt_meta_cache_keep_made(m->cache, m, mark, p.made, p.count);
+	else
+		while (p.count)
+			pt_meta_cached_unref(p.made[--p.count]);
+	free(p.made);
 	return rc;
 }
 
@@ -275,10 +283,9 @@ int pt_meta_get_beside(struct pt_meta *m, const struct pt_meta_key *key, const s
 int pt_meta_prefetch(struct pt_meta *m, const struct pt_meta_key *keys, size_t n)
 {
 	struct pt_meta_key *wanted;
-	struct pt_meta_cached *e;
 	struct pt_meta_mark mark;
-	size_t i, left = 0;
-	int rc = 0;
+	size_t i, left;
+	int rc;
 
 	rc = pt_meta_ahead_prefetch(m, keys, n);
 	if (rc < 0 || !m->ops->get_many || !mark_of(m, &mark))
@@ -286,14 +293,10 @@ int pt_meta_prefetch(struct pt_meta *m, const struct pt_meta_key *keys, size_t n
 	wanted = pt_calloc(n ? n : 1, sizeof(*wanted));
 	if (!wanted)
 		return pt_fail_nomem();
-	for (i = 0; i < n && rc == 0; i++) {
+	for (i = 0; i < n && rc == 0; i++)
 		rc = pt_meta_check_key(keys[i].len);
-		e = rc < 0 ? NULL : pt_meta_cache_find(m->cache, &mark, false, keys[i].data, keys[i].len);
-		if (!e)
-			wanted[left++] = keys[i];
-		pt_meta_cached_unref(e);
-	}
-	if (rc == 0 && left)
+	left = rc < 0 ? 0 : pt_meta_cache_missing(m->cache, &mark, keys, n, wanted);
+	if (left)
 		rc = prefetch(m, &mark, wanted, left);
 	free(wanted);
 	return rc;

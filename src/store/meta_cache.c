@@ -125,6 +125,20 @@ static bool same(const struct pt_meta_mark *a, const struct pt_meta_mark *b)
 	return memcmp(a, b, sizeof(*a)) == 0;
 }
 
+/* As find_locked, of this epoch; it is not the next to go. */
+static struct pt_meta_cached *find_used_locked(struct pt_meta_cache *c, uint64_t hash, bool scan, const void *key, size_t key_len)
+{
+	struct pt_meta_cached *e = find_locked(c, hash, scan, key, key_len);
+
+	if (e && e->epoch != c->epoch) {
+		drop_locked(c, e);
+		e = NULL;
+	}
+	if (e)
+		e->used = true;
+	return e;
+}
+
 struct pt_meta_cached *pt_meta_cache_find(struct pt_meta_cache *c, const struct pt_meta_mark *mark, bool scan, const void *key, size_t key_len)
 {
 	uint64_t hash = hash_of(scan, key, key_len);
@@ -132,17 +146,23 @@ struct pt_meta_cached *pt_meta_cache_find(struct pt_meta_cache *c, const struct 
 
 	pthread_mutex_lock(&c->lock);
 	if (!mark || same(&c->mark, mark))
-		e = find_locked(c, hash, scan, key, key_len);
-	if (e && e->epoch != c->epoch) {
-		drop_locked(c, e);
-		e = NULL;
-	}
-	if (e) {
-		e->used = true;
+		e = find_used_locked(c, hash, scan, key, key_len);
+	if (e)
 		__atomic_add_fetch(&e->refs, 1, __ATOMIC_RELAXED);
-	}
 	pthread_mutex_unlock(&c->lock);
 	return e;
+}
+
+size_t pt_meta_cache_missing(struct pt_meta_cache *c, const struct pt_meta_mark *mark, const struct pt_meta_key *keys, size_t n, struct pt_meta_key *ret_missing)
+{
+	size_t missing = 0, i;
+
+	pthread_mutex_lock(&c->lock);
+	for (i = 0; i < n; i++)
+		if (!same(&c->mark, mark) || !find_used_locked(c, hash_of(false, keys[i].data, keys[i].len), false, keys[i].data, keys[i].len))
+			ret_missing[missing++] = keys[i];
+	pthread_mutex_unlock(&c->lock);
+	return missing;
 }
 
 /* Everything is of another mark from now on. */
@@ -191,6 +211,11 @@ static struct pt_meta_cached *entry_make(bool scan, const void *key, size_t key_
 	if (value_len)
 		memcpy(e->bytes + key_len, value, value_len);
 	return e;
+}
+
+struct pt_meta_cached *pt_meta_cached_make(const struct pt_meta_key *key, const void *value, size_t value_len, uint64_t version)
+{
+	return entry_make(false, key->data, key->len, value, value_len, version);
 }
 
 /* One goes; there is one. */
@@ -266,34 +291,14 @@ void pt_meta_cache_keep(struct pt_meta_cache *c, const struct pt_meta *m, const 
 		keep(c, m, mark, &e, 1);
 }
 
-struct keeping {
-	struct pt_meta_cache *cache;
-	const struct pt_meta *m;
-	const struct pt_meta_mark *mark;
-	struct pt_meta_cached *e[KEEP_GROUP];
-	size_t count;
-};
-
-static int keep_row(void *ctx, const void *key, size_t key_len, const void *value, size_t value_len, uint64_t version)
+void pt_meta_cache_keep_made(struct pt_meta_cache *c, const struct pt_meta *m, const struct pt_meta_mark *mark, struct pt_meta_cached **made, size_t count)
 {
-	struct keeping *k = ctx;
-	struct pt_meta_cached *e = entry_make(false, key, key_len, value, value_len, version);
+	size_t i, n;
 
-	if (e)
-		k->e[k->count++] = e;
-	if (k->count == KEEP_GROUP) {
-		keep(k->cache, k->m, k->mark, k->e, k->count);
-		k->count = 0;
+	for (i = 0; i < count; i += n) {
+		n = count - i < KEEP_GROUP ? count - i : KEEP_GROUP;
+		keep(c, m, mark, made + i, n);
 	}
-	return 0;
-}
-
-void pt_meta_cache_keep_rows(struct pt_meta_cache *c, const struct pt_meta *m, const struct pt_meta_mark *mark, const void *rows, size_t len)
-{
-	struct keeping k = { .cache = c, .m = m, .mark = mark };
-
-	pt_meta_rows_play(rows, len, keep_row, &k);
-	keep(c, m, mark, k.e, k.count);
 }
 
 uint64_t pt_meta_cache_highest(struct pt_meta_cache *c, const struct pt_meta_mark *mark)

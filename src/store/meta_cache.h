@@ -38,14 +38,17 @@ static inline const uint8_t *pt_meta_cached_value(const struct pt_meta_cached *c
 /* Found (a reference), or NULL. mark NULL: at whatever mark the cache is. scan: the key is the prefix of a scan without a limit. */
 struct pt_meta_cached *pt_meta_cache_find(struct pt_meta_cache *cache, const struct pt_meta_mark *mark, bool scan, const void *key, size_t key_len);
 void pt_meta_cached_unref(struct pt_meta_cached *c);
+/* Of n records those that are not there, in ret_missing (room for n); how many. */
+size_t pt_meta_cache_missing(struct pt_meta_cache *cache, const struct pt_meta_mark *mark, const struct pt_meta_key *keys, size_t n, struct pt_meta_key *ret_missing);
 /* Keeps what was read while the mark was the same before and after. Prefixes are shorter than PT_META_CACHE_PREFIX. Without memory nothing is kept. */
 void pt_meta_cache_add(struct pt_meta_cache *cache, const struct pt_meta_mark *mark, bool scan, const void *key, size_t key_len, const void *value,
 		       size_t value_len, uint64_t version);
 /* The same, if the mark is that of the engine at this moment: so whoever commits afterwards finds it, and drops it if it has to. */
 void pt_meta_cache_keep(struct pt_meta_cache *cache, const struct pt_meta *m, const struct pt_meta_mark *mark, bool scan, const void *key, size_t key_len,
 			const void *value, size_t value_len, uint64_t version);
-/* As pt_meta_cache_keep, of records packed by pt_meta_rows_add. */
-void pt_meta_cache_keep_rows(struct pt_meta_cache *cache, const struct pt_meta *m, const struct pt_meta_mark *mark, const void *rows, size_t len);
+/* As pt_meta_cache_keep, of many records that are made first, where they are read; takes them over. Made: NULL where it would not be kept; version 0: absent. */
+struct pt_meta_cached *pt_meta_cached_make(const struct pt_meta_key *key, const void *value, size_t value_len, uint64_t version);
+void pt_meta_cache_keep_made(struct pt_meta_cache *cache, const struct pt_meta *m, const struct pt_meta_mark *mark, struct pt_meta_cached **made, size_t count);
 /* The highest version at that mark; 0: not known. */
 uint64_t pt_meta_cache_highest(struct pt_meta_cache *cache, const struct pt_meta_mark *mark);
 /* `highest` was read while the mark was the same before and after. What the cache holds stays if every version since then is of this process's own commits. committing: between

@@ -127,6 +127,8 @@ struct walk {
 	struct pt_sqlite_conn *c;
 	sqlite3_stmt *stmt;
 	enum { NOWHERE, AT_ROW, AT_END } at;
+	const void *key;                /* of the row, until the next step */
+	size_t key_len;
 };
 
 static int walk_step(struct walk *w)
@@ -134,6 +136,8 @@ static int walk_step(struct walk *w)
 	int rc = pt_sqlite_conn_step(w->c, w->stmt);
 
 	w->at = rc > 0 ? AT_ROW : AT_END;
+	if (rc > 0)
+		w->key = column_blob(w->stmt, 0, &w->key_len);
 	return rc < 0 ? rc : 0;
 }
 
@@ -141,6 +145,7 @@ static int walk_seek(struct walk *w, const struct pt_meta_key *key)
 {
 	int rc = pt_sqlite_conn_stmt(w->c, PT_SQLITE_SCAN, &w->stmt);
 
+	w->at = NOWHERE;
 	if (rc == 0)
 		rc = bind_blob(w->c, w->stmt, 1, key->data, key->len);
 	if (rc == 0 && sqlite3_bind_int64(w->stmt, 2, -1) != SQLITE_OK)
@@ -148,37 +153,36 @@ static int walk_seek(struct walk *w, const struct pt_meta_key *key)
 	return rc < 0 ? rc : walk_step(w);
 }
 
-/* The row's key against this one. */
+/* The row's key against this one; past the last row: it is greater than any. */
 static int walk_compare(const struct walk *w, const struct pt_meta_key *key)
 {
-	size_t len;
-	const void *row = column_blob(w->stmt, 0, &len);
-
-	return compare_bytes(row, len, key->data, key->len);
+	return w->at == AT_ROW ? compare_bytes(w->key, w->key_len, key->data, key->len) : 1;
 }
 
-/* To the record of the key, or the next one. */
-static int walk_to(struct walk *w, const struct pt_meta_key *key)
+/* To the record of the key, or the next one, and how that compares. */
+static int walk_to(struct walk *w, const struct pt_meta_key *key, int *ret_compare)
 {
-	int rc = 0, steps;
+	int rc = 0, steps, d = w->at == NOWHERE ? -1 : walk_compare(w, key);
 
-	for (steps = 0; rc == 0 && w->at == AT_ROW && steps < STEPS_MAX && walk_compare(w, key) < 0; steps++)
+	for (steps = 0; rc == 0 && d < 0 && w->at == AT_ROW && steps < STEPS_MAX; steps++) {
 		rc = walk_step(w);
-	if (rc == 0 && (w->at == NOWHERE || (w->at == AT_ROW && walk_compare(w, key) < 0)))
+		d = walk_compare(w, key);
+	}
+	if (rc == 0 && d < 0) {
 		rc = walk_seek(w, key);
+		d = walk_compare(w, key);
+	}
+	*ret_compare = d;
 	return rc;
 }
 
+/* The row that the walk is at is the one that is wanted. */
 static int walk_tell(const struct walk *w, const struct wanted *want, pt_meta_many_fn *fn, void *ctx)
 {
-	const void *value;
-	uint64_t version;
+	uint64_t version = (uint64_t)sqlite3_column_int64(w->stmt, 2);
 	size_t len;
+	const void *value = column_blob(w->stmt, 1, &len);
 
-	if (w->at != AT_ROW || walk_compare(w, want->key) != 0)
-		return fn(ctx, want->at, NULL, 0, 0);
-	value = column_blob(w->stmt, 1, &len);
-	version = (uint64_t)sqlite3_column_int64(w->stmt, 2);
 	if (version == 0 ||
 	    pt_sqlite_record_hash(want->key->data, want->key->len, version, value, len) != (uint64_t)sqlite3_column_int64(w->stmt, 3))
 		return fail_damaged(want->key->data, want->key->len);
@@ -191,8 +195,8 @@ int pt_sqlite_get_many(struct pt_sqlite_conn *c, const struct pt_meta_key *keys,
 	struct wanted few[WANTED_FEW], *wanted = few;
 	struct walk w = { .c = c };
 	bool in_order = true;
+	int rc = 0, compare;
 	size_t i;
-	int rc = 0;
 
 	if (count > WANTED_FEW)
 		wanted = pt_reallocarray(NULL, count, sizeof(*wanted));
@@ -206,9 +210,9 @@ int pt_sqlite_get_many(struct pt_sqlite_conn *c, const struct pt_meta_key *keys,
 	if (!in_order)
 		qsort(wanted, count, sizeof(*wanted), compare_wanted);
 	for (i = 0; i < count && rc == 0; i++) {
-		rc = walk_to(&w, wanted[i].key);
+		rc = walk_to(&w, wanted[i].key, &compare);
 		if (rc == 0)
-			rc = walk_tell(&w, &wanted[i], fn, ctx);
+			rc = compare == 0 ? walk_tell(&w, &wanted[i], fn, ctx) : fn(ctx, wanted[i].at, NULL, 0, 0);
 	}
 	if (w.stmt)
 		sqlite3_reset(w.stmt);
