@@ -24,10 +24,8 @@
 
 void pt_file_name(const struct pt_blob_ref *ref, char ret_name[PT_FILE_NAME_LEN])
 {
-	char hex[PT_ID_HEX_LEN + 1];
-
-	pt_id_hex(&ref->id, hex);
-	snprintf(ret_name, PT_FILE_NAME_LEN, "%s.%s", hex, ref->kind == PT_BLOB_TENSOR ? "safetensors" : "blob");
+	pt_id_hex(&ref->id, ret_name);
+	strcpy(ret_name + PT_ID_HEX_LEN, ref->kind == PT_BLOB_TENSOR ? ".safetensors" : ".blob");
 }
 
 bool pt_file_name_parse(const char *name, struct pt_blob_ref *ret_ref)
