@@ -723,7 +723,7 @@ START_TEST(what_one_rank_has_verified_the_next_reads_alone)
 {
 	struct pt_shape shape = help_shape2(4, 1 << 20);
 	struct pt_manifest *m;
-	uint64_t moved;
+	uint64_t moved, at;
 	uint8_t byte;
 	int fd;
 
@@ -738,13 +738,14 @@ START_TEST(what_one_rank_has_verified_the_next_reads_alone)
 	/* Written to behind our back: nothing that was seen counts. */
 	check_ok(pt_manifest_get(repo, node, "", &m));
 	fd = blob_open(m, O_RDWR);
-	ck_assert_int_eq(pt_io_pread(fd, &byte, 1, m->objects[0].payload_off + 77), 1);
+	at = m->objects[0].payload_off + 77;
 	pt_manifest_unref(m);
-	check_ok(pt_io_pwrite(fd, &byte, 1, m->objects[0].payload_off + 77));
+	ck_assert_int_eq(pt_io_pread(fd, &byte, 1, at), 1);
+	check_ok(pt_io_pwrite(fd, &byte, 1, at));
 	read_halves(1, &moved);
 	ck_assert_uint_eq(moved, 4 << 20);
 	byte ^= 1;
-	check_ok(pt_io_pwrite(fd, &byte, 1, m->objects[0].payload_off + 77));
+	check_ok(pt_io_pwrite(fd, &byte, 1, at));
 	m = pinned();
 	check_err(pt_object_read(repo, m, &(struct pt_object_range){ .off = 100, .len = 1, .buf = &byte }, 1), EIO);
 	unpinned(m);
