@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "transport.h"
 
 #define ENTRY_PLUS_MIN 160              /* bytes of an entry with attributes, at least: struct fuse_direntplus and one of name */
 
@@ -90,11 +91,25 @@ static uint64_t prefetch(struct pt_fs *fs, struct pt_fs_handle *h, size_t *size,
 	return at > off ? at : UINT64_MAX;
 }
 
-/* All that the next reply will hold. */
+/* All that the next reply will hold. The mark is noted with it: of a store that is away it would be a question. */
 static void read_ahead(struct pt_fs *fs, struct pt_fs_handle *h, size_t size, uint64_t keep, uint64_t off)
 {
-	while (off != UINT64_MAX)
-		off = prefetch(fs, h, &size, keep, off);
+	bool marked = !pt_fs_transport_is_remote(fs) && pt_meta_mark(&fs->store->meta, &h->read_at);
+
+	h->read_from = h->read_to = off;
+	for (off = prefetch(fs, h, &size, keep, off); off != UINT64_MAX; off = prefetch(fs, h, &size, keep, off))
+		if (marked)
+			h->read_to = off;
+}
+
+/* Up to which entry they have been read ahead, if nobody has committed since; else off. */
+static uint64_t read_to(struct pt_fs *fs, struct pt_fs_handle *h, uint64_t off)
+{
+	struct pt_meta_mark now;
+
+	if (off < h->read_from || off >= h->read_to || !pt_meta_mark(&fs->store->meta, &now) || memcmp(&now, &h->read_at, sizeof(now)) != 0)
+		return off;
+	return h->read_to;
 }
 
 /* Fills in a directory, so that the kernel needs no look-up for it: a reference that is to become one of the kernel's; NULL: it is to look it up. */
@@ -129,16 +144,17 @@ static struct pt_fs_inode *look_up(struct pt_fs *fs, struct pt_fs_inode *dir, co
 static int64_t fill_plus(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h, char *buf, size_t size, uint64_t off, struct pt_fs_inode **known,
 			 size_t *ret_count, uint64_t *ret_next)
 {
-	uint64_t ahead = off, at;
 	struct fuse_entry_param entry;
 	struct pt_fs_inode *i;
 	struct pt_fs_listed e;
 	size_t used = 0, n, left;
+	uint64_t ahead, at;
 	int rc;
 
 	rc = begin(h, off);
 	if (rc < 0)
 		return rc;
+	ahead = read_to(fs, h, off);
 	for (at = off;; at++) {
 		left = size - used;
 		if (at >= ahead)

@@ -109,7 +109,9 @@ struct pt_fs_handle {
 	struct pt_vcache_file *looking; /* held: the store's file, which is being looked through */
 	struct pt_ahead *ahead;
 	struct pt_buf text;             /* control and info files: contents at open */
-	struct pt_fs_listing *listing;  /* directories: made by the first read; lock */
+	struct pt_fs_listing *listing;  /* directories: made by the first read; lock, also of the next two */
+	uint64_t read_from, read_to;    /* entries whose nodes have been read ahead of the request that asks for them, */
+	struct pt_meta_mark read_at;    /* with the store like this */
 	pthread_mutex_t lock;
 };
 
@@ -214,6 +216,10 @@ void pt_fs_inode_looked_up(struct pt_fs *fs, struct pt_fs_inode *i);
 uint64_t pt_fs_ino(uint64_t node, const char *dir, const char *name);
 /* Marks a view as recently used and returns a view (referenced) whose bytes should be dropped from memory, or NULL. */
 struct pt_fs_inode *pt_fs_inode_lru_touch(struct pt_fs *fs, struct pt_fs_inode *i);
+
+/* ---- heap.c ---- */
+/* Before something small is allocated that stays: the pages of what the heap has grown by are there. A hint. */
+void pt_fs_heap_ready(void);
 
 /* ---- errors.c: failures with their reasons ---- */
 int pt_fs_errors_init(struct pt_fs *fs);

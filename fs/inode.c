@@ -121,8 +121,10 @@ static struct pt_fs_inode *find_locked(struct pt_fs *fs, uint64_t hash, enum pt_
 static struct pt_fs_inode *inode_alloc(enum pt_fs_kind kind, uint64_t node, const char *dir, const char *name)
 {
 	size_t dir_len = strlen(dir) + 1, name_len = strlen(name) + 1;
-	struct pt_fs_inode *i = pt_calloc(1, sizeof(*i) + dir_len + name_len);
+	struct pt_fs_inode *i;
 
+	pt_fs_heap_ready();
+	i = pt_calloc(1, sizeof(*i) + dir_len + name_len);
 	if (!i)
 		return NULL;
 	memcpy(i->text, dir, dir_len);

@@ -16,6 +16,7 @@ fs_ptiofs_SOURCES = \
 	fs/fs.h \
 	fs/fill.c \
 	fs/gc.c \
+	fs/heap.c \
 	fs/inode.c \
 	fs/intent.c \
 	fs/io.c \

@@ -73,9 +73,9 @@ int pt_fs_view_resolve(struct pt_fs *fs, uint64_t node, const char *dir, const c
 		return 0;
 	}
 	rc = 0;
-	if (alias[0])
+	if (r.format == PT_FORMAT_SAFETENSORS && alias[0])      /* of one tensor, others do not carry a name */
 		snprintf(n.name, sizeof(n.name), "%.*s", PT_NAME_MAX, strrchr(alias, '/') ? strrchr(alias, '/') + 1 : alias);
-	else
+	else if (r.format == PT_FORMAT_SAFETENSORS)
 		rc = pt_node_get(fs->repo, node, &n);
 	if (rc < 0)
 		goto fail;
