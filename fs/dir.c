@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "transport.h"
 
+#define NODE_BYTES 640                  /* of a key's records in memory, mostly */
 #define ENTRY_PLUS_MIN 160              /* bytes of an entry with attributes, at least: struct fuse_direntplus and one of name */
 
 void pt_fs_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
@@ -85,8 +86,10 @@ static uint64_t prefetch(struct pt_fs *fs, struct pt_fs_handle *h, size_t *size,
 		if (e.node && e.type == DT_DIR)
 			ids[n++] = e.ino;
 	}
-	if (n > 1)
+	if (n > 1) {
+		pt_fs_heap_room(n * NODE_BYTES);
 		pt_node_prefetch(fs->repo, ids, n);
+	}
 	pt_fail_clear();
 	return at > off ? at : UINT64_MAX;
 }

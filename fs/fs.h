@@ -220,6 +220,8 @@ struct pt_fs_inode *pt_fs_inode_lru_touch(struct pt_fs *fs, struct pt_fs_inode *
 /* ---- heap.c ---- */
 /* Before something small is allocated that stays: the pages of what the heap has grown by are there. A hint. */
 void pt_fs_heap_ready(void);
+/* Before many small things are allocated by somebody who does not ask for that: the heap grows now, if it has no piece of as many bytes. A hint. */
+void pt_fs_heap_room(size_t bytes);
 
 /* ---- errors.c: failures with their reasons ---- */
 int pt_fs_errors_init(struct pt_fs *fs);

@@ -4,11 +4,15 @@
  * and back, so they are had together. */
 #include "fs.h"
 
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
+
 #define GROWTH_MAX ((uintptr_t)256 << 10)       /* more than that is one large piece, which may not be used whole */
 #define PAGE ((uintptr_t)4096)
+#define ROOM_MAX ((size_t)96 << 10)             /* what is larger may not come from the heap */
 
 static atomic_uintptr_t heap_end;       /* as far as its pages are there, or have been given up */
 static atomic_bool refused;             /* by a kernel that cannot */
@@ -22,4 +26,10 @@ void pt_fs_heap_ready(void)
 	from = (from + PAGE - 1) & ~(PAGE - 1);
 	if (end > from && end - from <= GROWTH_MAX && madvise((void *)from, end - from, MADV_POPULATE_WRITE) < 0)
 		atomic_store(&refused, true);
+}
+
+void pt_fs_heap_room(size_t bytes)
+{
+	free(pt_malloc(bytes < ROOM_MAX ? bytes : ROOM_MAX));
+	pt_fs_heap_ready();
 }
