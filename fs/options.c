@@ -12,12 +12,15 @@
 #include <fuse_lowlevel.h>
 
 #include "base/alloc.h"
+#include "base/budget.h"
 #include "base/error.h"
 #include "base/size.h"
 #include "cache/cache.h"
 #include "store/snapshots.h"
 
 #include "ptio/version.h"
+
+#define REST (256 * PT_MIB)             /* what ptiofs takes besides views, at most: windows, buffers, what the index told, the heap */
 
 const struct pt_fs_option pt_fs_option_table[] = {
 	{ "ro", "PTIO_RO", "off", "mount read only" },
@@ -27,7 +30,7 @@ const struct pt_fs_option pt_fs_option_table[] = {
 	{ "split=", "PTIO_SPLIT", "", "how a dimension that does not divide is cut when the key has no rule: balanced or chunk" },
 	{ "allow_other", "PTIO_ALLOW_OTHER", "off", "let other users see the mount" },
 	{ "serve=", "PTIO_SERVE", "auto", "large views: stream (each read from the store), cache (all kept in memory), or auto (kept where open_wait allows, and from the second open on)" },
-	{ "cache_size=", "PTIO_CACHE_SIZE", "25%", "memory for whole views: bytes with K, M, G or T, or a percentage of the machine's; 0 for none" },
+	{ "cache_size=", "PTIO_CACHE_SIZE", "25%", "memory for whole views: bytes with K, M, G or T, or a percentage of what there is; 0 for none" },
 	{ "cache_min=", "PTIO_CACHE_MIN", "4M", "smaller views are never kept in memory or streamed, but left to the kernel's cache" },
 	{ "open_wait=", "PTIO_OPEN_WAIT", "200", "milliseconds that opening a large view may wait for all of it to be in memory, where the kernel reads it by itself then; 0 for not at all" },
 	{ "entry_timeout=", "PTIO_ENTRY_TIMEOUT", "60", "seconds for which the kernel finds names, and answers stat of them, without asking; 0 for never" },
@@ -131,9 +134,23 @@ static int secret_file(struct pt_fs_options *o, const char *value)
 
 static uint64_t memory_bytes(void)
 {
-	long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+	struct pt_budget budget;
 
-	return pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 0;
+	pt_budget_find(&budget, "");
+	return pt_budget_total(&budget);
+}
+
+/* What was asked for, or less where our control group would not leave the rest of the process what it may take. */
+static uint64_t cache_bytes(uint64_t asked)
+{
+	struct pt_budget budget;
+	uint64_t limit;
+
+	pt_budget_find(&budget, "");
+	limit = pt_budget_group_limit(&budget);
+	if (limit == UINT64_MAX)
+		return asked;
+	return pt_size_min(asked, pt_size_max(limit / 4, limit - pt_size_min(limit, REST)));
 }
 
 static int bytes_set(const char *name, const char *value, uint64_t *ret)
@@ -403,6 +420,7 @@ int pt_fs_options_parse(struct fuse_args *args, struct pt_fs_options *ret_option
 		pt_fs_options_done(&o);
 		return rc;
 	}
+	o.cache_size = cache_bytes(o.cache_size);
 	*ret_options = o;
 	return 0;
 }

@@ -1,5 +1,6 @@
 libptio_core_la_SOURCES += \
 	src/base/alloc.c src/base/alloc.h \
+	src/base/budget.c src/base/budget.h \
 	src/base/buf.c src/base/buf.h \
 	src/base/crc.c \
 	src/base/error.c src/base/error.h \

@@ -253,8 +253,8 @@ static bool evictable(const struct pt_vcache *c, const struct pt_vcache_file *f,
 	return want == PT_VCACHE_KEEP || (!f->kept && f->uses <= 1) || f->used_ns + c->idle_ns <= now;
 }
 
-/* There would be room, also for `need` bytes in the memory itself, if all that may be evicted were, and `gone` bytes are already. */
-static bool possible_locked(struct pt_vcache *c, uint64_t room, uint64_t need, uint64_t gone, int64_t now)
+/* There would be room, also for `need` bytes in the memory itself, which has `have` free, if all that may be evicted were, and `gone` bytes are already. */
+static bool possible_locked(struct pt_vcache *c, uint64_t room, uint64_t need, uint64_t have, uint64_t gone, int64_t now)
 {
 	uint64_t freed = 0;
 	struct pt_vcache_file *f;
@@ -263,22 +263,22 @@ static bool possible_locked(struct pt_vcache *c, uint64_t room, uint64_t need, u
 		if (evictable(c, f, PT_VCACHE_TRY, now))
 			freed += f->room;
 	need -= pt_size_min(freed + gone, need);
-	return c->stats.used - freed <= c->stats.limit - room && pt_memory_free(&c->memory) >= need;
+	return c->stats.used - freed <= c->stats.limit - room && have >= need;
 }
 
-bool pt_vcache_room_locked(struct pt_vcache *c, uint64_t room, uint64_t have, enum pt_vcache_want want, struct pt_vcache_file **evicted)
+bool pt_vcache_room_locked(struct pt_vcache *c, uint64_t room, uint64_t ready, enum pt_vcache_want want, struct pt_vcache_file **evicted)
 {
 	struct pt_vcache_file *f, *before;
 	int64_t now = pt_time_boot_ns();
-	uint64_t need = room - have + c->unfilled, freed;       /* freed: by what is evicted, unless it is mapped somewhere */
+	uint64_t need = room - ready + c->unfilled, have = pt_memory_free(&c->memory), freed;       /* freed: by what is evicted, unless it is mapped somewhere */
 
 	if (room > c->stats.limit)
 		return false;
-	freed = pt_vcache_reserve_shrink_locked(c, room, need, evicted);
-	if (want != PT_VCACHE_KEEP && !possible_locked(c, room, need, freed, now))
+	freed = pt_vcache_reserve_shrink_locked(c, room, need, have, evicted);
+	if (want != PT_VCACHE_KEEP && !possible_locked(c, room, need, have, freed, now))
 		return false;
 	for (f = c->lru_last; f; f = before) {
-		if (c->stats.used <= c->stats.limit - room && pt_memory_free(&c->memory) >= need - pt_size_min(freed, need))
+		if (c->stats.used <= c->stats.limit - room && have >= need - pt_size_min(freed, need))
 			break;
 		before = f->lru_prev;
 		if (!evictable(c, f, want, now))
@@ -289,7 +289,8 @@ bool pt_vcache_room_locked(struct pt_vcache *c, uint64_t room, uint64_t have, en
 		f->hash_next = *evicted;
 		*evicted = f;
 	}
-	return c->stats.used <= c->stats.limit - room;
+	/* What a tmpfs does not have is an error later, and often has come free by then; what a control group does not have is the end. */
+	return c->stats.used <= c->stats.limit - room && (!c->memory.budget.bounded || have >= need - pt_size_min(freed, need));
 }
 
 /* ---- reading ---- */

@@ -82,8 +82,8 @@ struct pt_vcache {
 struct pt_vcache_file *pt_vcache_find_locked(struct pt_vcache *c, const struct pt_vcache_key *key);
 void pt_vcache_list_locked(struct pt_vcache *c, struct pt_vcache_file *f);
 void pt_vcache_unlist_locked(struct pt_vcache *c, struct pt_vcache_file *f);
-/* Makes room for `room` more bytes, of which the file itself has `have` in memory already; what is evicted is chained through hash_next, to be freed after unlocking. */
-bool pt_vcache_room_locked(struct pt_vcache *c, uint64_t room, uint64_t have, enum pt_vcache_want want, struct pt_vcache_file **evicted);
+/* Makes room for `room` more bytes, of which the file itself has `ready` in memory already; what is evicted is chained through hash_next, to be freed after unlocking. */
+bool pt_vcache_room_locked(struct pt_vcache *c, uint64_t room, uint64_t ready, enum pt_vcache_want want, struct pt_vcache_file **evicted);
 /* A file of this subject is about to be begun: others of it are dropped, now or when nobody holds them any more; chained as above. 0: of none. There were others. */
 bool pt_vcache_supersede_locked(struct pt_vcache *c, uint64_t subject, struct pt_vcache_file **evicted);
 /* Maps of other processes keep the memory until they are gone. */
@@ -98,8 +98,8 @@ void pt_vcache_reserve_locked(struct pt_vcache *c, const struct pt_vcache_file *
 bool pt_vcache_reserve_wanted_locked(struct pt_vcache *c);
 /* One that is ready and has exactly this size, out of the reserve, for its fd and map. NULL: there is none. */
 struct pt_vcache_file *pt_vcache_reserve_take_locked(struct pt_vcache *c, uint64_t size);
-/* Less, where otherwise there were not `room` bytes in the account or `need` in the memory, or where nobody has used it for long; chained as above. Bytes that come back. */
-uint64_t pt_vcache_reserve_shrink_locked(struct pt_vcache *c, uint64_t room, uint64_t need, struct pt_vcache_file **evicted);
+/* Less, where otherwise there were not `room` bytes in the account or `need` in the memory, which has `have` free, or where nobody has used it for long; chained as above. Bytes that come back. */
+uint64_t pt_vcache_reserve_shrink_locked(struct pt_vcache *c, uint64_t room, uint64_t need, uint64_t have, struct pt_vcache_file **evicted);
 
 /* ---- fill.c ---- */
 /* Bytes [off, off+len), of a file that is not whole, are there when it returns 0; -EAGAIN: filling has failed. */

@@ -103,7 +103,7 @@ static bool piece_read(struct pt_vcache_file *f, uint64_t off, uint64_t len, int
 	*ret_memory_ns = *ret_read_ns = 0;
 	if (f->work == PT_VCACHE_CHECK)
 		return f->source.check(f->source.ctx, len, off) == 0;
-	if (pt_memory_take(f->fd, f->map, off, len) < 0)
+	if (pt_memory_take(&f->cache->memory, f->fd, f->map, off, len) < 0)
 		return false;
 	*ret_memory_ns = pt_time_boot_ns() - begin;
 	n = f->source.read(f->source.ctx, f->map + off, len, off);

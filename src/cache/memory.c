@@ -16,10 +16,13 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/size.h"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23          /* kernel 5.14 */
 #endif
+
+#define LEFT ((uint64_t)32 << 20)       /* bytes that views leave to all else in a control group */
 
 /* As system calls, for the C library has them only since 2.36. */
 static int tmpfs_mount(uint64_t limit, bool huge)
@@ -45,6 +48,7 @@ void pt_memory_open(struct pt_memory *m, uint64_t limit)
 	int fd;
 
 	*m = (struct pt_memory){ .kind = PT_MEMORY_NONE, .mount = -1 };
+	pt_budget_find(&m->budget, "");
 	if (!limit)
 		return;
 	m->huge = true;
@@ -112,24 +116,20 @@ int pt_memory_map(struct pt_memory *m, uint64_t bytes, int *ret_fd, uint8_t **re
 	return 0;
 }
 
-uint64_t pt_memory_available(void)
+/* Beyond its group's limit a process gets no error: it is killed. */
+bool pt_memory_short(const struct pt_memory *m, uint64_t len)
 {
-	uint64_t kib = UINT64_MAX >> 10;
-	char line[128];
-	FILE *f = fopen("/proc/meminfo", "re");
-
-	while (f && fgets(line, sizeof(line), f) && sscanf(line, "MemAvailable: %" SCNu64, &kib) != 1)
-		;
-	if (f)
-		fclose(f);
-	return kib > UINT64_MAX >> 10 ? UINT64_MAX : kib << 10;
+	return m->budget.bounded && pt_budget_group_available(&m->budget) < len + LEFT;
 }
 
 /* fallocate() would hold the inode's lock while it takes pages, and leave them to be cleared by page faults: threads that fill one file would wait for each other. */
-int pt_memory_take(int fd, void *map, uint64_t off, uint64_t len)
+int pt_memory_take(const struct pt_memory *m, int fd, void *map, uint64_t off, uint64_t len)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), start = off & ~(page - 1);
 	int rc;
+
+	if (pt_memory_short(m, len))
+		return pt_fail(ENOSPC, "no more memory for views: the control group of this process allows no more");
 
 	do {
 		rc = madvise((uint8_t *)map + start, off + len - start, MADV_POPULATE_WRITE);
@@ -143,11 +143,12 @@ int pt_memory_take(int fd, void *map, uint64_t off, uint64_t len)
 
 uint64_t pt_memory_free(const struct pt_memory *m)
 {
+	uint64_t available = pt_budget_available(&m->budget);
 	struct statfs s;
 
 	if (m->kind != PT_MEMORY_TMPFS || fstatfs(m->mount, &s) < 0)
-		return UINT64_MAX;
-	return (uint64_t)s.f_bavail * (uint64_t)s.f_bsize;
+		return available;
+	return pt_size_min((uint64_t)s.f_bavail * (uint64_t)s.f_bsize, available);
 }
 
 const char *pt_memory_name(const struct pt_memory *m)

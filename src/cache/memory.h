@@ -9,12 +9,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/budget.h"
+
 enum pt_memory_kind { PT_MEMORY_NONE, PT_MEMORY_MEMFD, PT_MEMORY_TMPFS };
 
 struct pt_memory {
 	enum pt_memory_kind kind;
 	bool huge;
 	int mount;                      /* TMPFS: the mount's descriptor; else -1 */
+	struct pt_budget budget;
 };
 
 #define PT_MEMORY_HUGE ((uint64_t)2 << 20)
@@ -25,13 +28,13 @@ void pt_memory_close(struct pt_memory *m);
 /* An empty file of `bytes` bytes: a descriptor, already unlinked. -ENOSPC, -EMFILE, -EOPNOTSUPP (kind NONE). */
 int pt_memory_file(struct pt_memory *m, uint64_t bytes);
 /* Takes memory for bytes [off, off + len) of such a file, all of which is mapped at `map`, and maps it for good: what is written there is neither a page fault nor, where there is
- * no memory, a signal. Several threads may do so at once, also where the parts share a page. -ENOSPC, -ENOMEM. */
-int pt_memory_take(int fd, void *map, uint64_t off, uint64_t len);
+ * no memory, a signal or the end of the process. Several threads may do so at once, also where the parts share a page. -ENOSPC, -ENOMEM. */
+int pt_memory_take(const struct pt_memory *m, int fd, void *map, uint64_t off, uint64_t len);
+/* `len` bytes more are too many for our control group. Cheap where there is no limit. */
+bool pt_memory_short(const struct pt_memory *m, uint64_t len);
 /* Such a file, and a map of all of it, both the caller's. As pt_memory_file; -ENOMEM. */
 int pt_memory_map(struct pt_memory *m, uint64_t bytes, int *ret_fd, uint8_t **ret_map);
-/* What the machine has for whoever asks, without swapping, in bytes; UINT64_MAX: it does not say. */
-uint64_t pt_memory_available(void);
-/* Bytes that new files could take; UINT64_MAX where only the caller's own account bounds it. */
+/* Bytes that new files could take: of the tmpfs, of the machine without swapping, and of what this process may have; UINT64_MAX where only the caller's own account bounds it. */
 uint64_t pt_memory_free(const struct pt_memory *m);
 const char *pt_memory_name(const struct pt_memory *m);                  /* "tmpfs with huge pages", ... */
 

@@ -81,7 +81,7 @@ static bool write_zeros(int fd, uint64_t off, uint64_t len)
 
 static bool file_make(struct pt_vcache *c, struct pt_vcache_file *f)
 {
-	if (pt_memory_available() / RESERVE_PART < f->room)
+	if (pt_budget_available(&c->memory.budget) / RESERVE_PART < f->room)
 		return false;
 	return pt_memory_map(&c->memory, f->size, &f->fd, &f->map) == 0;
 }
@@ -103,7 +103,7 @@ static void reserve_some(struct pt_work *work)
 	f->holds = 1;
 	n = pt_size_min(f->size - f->filled, PT_MEMORY_HUGE);
 	pthread_mutex_unlock(&c->lock);
-	good = (f->fd >= 0 || file_make(c, f)) && write_zeros(f->fd, f->filled, n);
+	good = (f->fd >= 0 || file_make(c, f)) && !pt_memory_short(&c->memory, n) && write_zeros(f->fd, f->filled, n);
 	pthread_mutex_lock(&c->lock);
 	f->holds = 0;
 	f->filled += good ? n : 0;
@@ -174,7 +174,7 @@ struct pt_vcache_file *pt_vcache_reserve_take_locked(struct pt_vcache *c, uint64
 	return f;
 }
 
-uint64_t pt_vcache_reserve_shrink_locked(struct pt_vcache *c, uint64_t room, uint64_t need, struct pt_vcache_file **evicted)
+uint64_t pt_vcache_reserve_shrink_locked(struct pt_vcache *c, uint64_t room, uint64_t need, uint64_t have, struct pt_vcache_file **evicted)
 {
 	struct pt_vcache_file *f, *next;
 	int64_t now = pt_time_boot_ns();
@@ -182,7 +182,7 @@ uint64_t pt_vcache_reserve_shrink_locked(struct pt_vcache *c, uint64_t room, uin
 
 	for (f = c->reserve; f; f = next) {
 		next = f->hash_next;
-		if (f->used_ns + IDLE_NS > now && c->stats.used + c->stats.reserve <= c->stats.limit - room && pt_memory_free(&c->memory) >= need - pt_size_min(freed, need))
+		if (f->used_ns + IDLE_NS > now && c->stats.used + c->stats.reserve <= c->stats.limit - room && have >= need - pt_size_min(freed, need))
 			continue;
 		freed += f->room;
 		drop_locked(c, f, evicted);

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/budget.h"
 #include "base/error.h"
 #include "base/io.h"
 #include "base/size.h"
@@ -293,9 +294,15 @@ static int open_dir(struct pt_store *s, const char *path, const struct pt_store_
 
 static int open_memory(struct pt_store *s, const char *size, const struct pt_store_options *o)
 {
-	uint64_t capacity;
+	struct pt_budget budget;
+	uint64_t capacity, limit;
 	int rc = pt_size_parse(size, &capacity);
 
+	pt_budget_find(&budget, "");
+	limit = pt_budget_group_limit(&budget);
+	if (rc == 0 && capacity > limit)        /* else the kernel would end the process when the store fills */
+		rc = pt_fail(ENOMEM, "mem:%s is more than the %llu MiB that the control group (cgroup) of this process may have: give less, or raise that limit", size,
+			     (unsigned long long)(limit / PT_MIB));
 	if (rc == 0)
 		rc = pt_meta_sqlite_open(NULL, &s->meta);
 	if (rc == 0)

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -698,8 +699,8 @@ START_TEST(memory_that_was_taken_is_written_without_page_faults)
 	ck_assert(map != MAP_FAILED);
 	memset(map, 1, size);
 	ck_assert_ptr_eq(mmap(map, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0), map);
-	ck_assert_int_eq(pt_memory_take(fd, map, off, size - off), 0);
-	ck_assert_int_eq(pt_memory_take(fd, map, off, size - off), 0);
+	ck_assert_int_eq(pt_memory_take(&m, fd, map, off, size - off), 0);
+	ck_assert_int_eq(pt_memory_take(&m, fd, map, off, size - off), 0);
 	before = faults();
 	memset(map + off, 1, size - off);
 	ck_assert_int_le(faults() - before, 2);         /* not one for each page, of 4 KiB or 2 MiB */
@@ -720,12 +721,59 @@ START_TEST(memory_that_there_is_not_is_an_error_and_no_signal)
 	ck_assert_int_ge(fd, 0);
 	map = mmap(NULL, 16 * MIB, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	ck_assert(map != MAP_FAILED);
-	ck_assert_int_eq(pt_memory_take(fd, map, 0, 2 * MIB), 0);
+	ck_assert_int_eq(pt_memory_take(&m, fd, map, 0, 2 * MIB), 0);
 	if (m.kind == PT_MEMORY_TMPFS)          /* else there is no limit */
-		ck_assert_int_eq(pt_memory_take(fd, map, 0, 16 * MIB), -ENOSPC);
+		ck_assert_int_eq(pt_memory_take(&m, fd, map, 0, 16 * MIB), -ENOSPC);
 	munmap(map, 16 * MIB);
 	close(fd);
 	pt_memory_close(&m);
+}
+END_TEST
+
+/* A group of our own, of which limit and use are files. */
+static void group_write(const char *root, const char *name, uint64_t value)
+{
+	char path[128];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/%s", root, name);
+	f = fopen(path, "w");
+	ck_assert_ptr_nonnull(f);
+	fprintf(f, "%llu\n", (unsigned long long)value);
+	fclose(f);
+}
+
+START_TEST(views_take_no_more_than_the_control_group_has_left)
+{
+	char root[] = "/tmp/ptio-cache-XXXXXX", command[64];
+	struct source s = { 0 };
+	struct pt_vcache_file *f, *g;
+	const void *data;
+
+	ck_assert_ptr_nonnull(mkdtemp(root));
+	group_write(root, "memory.max", 300 * MIB);
+	group_write(root, "memory.current", 200 * MIB);
+	begin(256 * MIB);
+	if (cache->memory.kind != PT_MEMORY_TMPFS)
+		goto out;
+	cache->memory.budget = (struct pt_budget){ .root = "", .bounded = true, .top = strlen(root) };
+	strcpy(cache->memory.budget.dir, root);
+	ck_assert_int_eq(fill(1, 128 * MIB, 0, &s, &f), -ENOSPC);
+	ck_assert_int_eq(fill(2, 8 * MIB, 0, &s, &f), 0);
+	wait_whole(f);
+	/* Less than was free when it was begun: the filling ends, and nobody waits for it. */
+	atomic_store(&s.held, true);
+	ck_assert_int_eq(fill(3, 64 * MIB, 0, &s, &g), 0);
+	group_write(root, "memory.current", 280 * MIB);
+	atomic_store(&s.held, false);
+	ck_assert_int_eq(pt_vcache_file_wait(cache, g, INT64_C(60) * 1000000000), -EAGAIN);
+	ck_assert_int_eq(pt_vcache_file_get(cache, f, 0, 8 * MIB, &data), 0);
+	pt_vcache_put(cache, f);
+	pt_vcache_put(cache, g);
+out:
+	end();
+	snprintf(command, sizeof(command), "rm -rf %s", root);
+	ck_assert_int_eq(system(command), 0);
 }
 END_TEST
 
@@ -770,6 +818,7 @@ int main(void)
 	tcase_add_test(tc, a_piece_that_comes_after_the_failure_takes_no_room_from_others);
 	tcase_add_test(tc, memory_that_was_taken_is_written_without_page_faults);
 	tcase_add_test(tc, memory_that_there_is_not_is_an_error_and_no_signal);
+	tcase_add_test(tc, views_take_no_more_than_the_control_group_has_left);
 	tcase_add_test(tc, every_failing_allocation_is_told);
 	return run_suite("cache", &tc, 1);
 }
