@@ -49,6 +49,15 @@ static int staging_dir(struct pt_file_store *f)
 	return rc;
 }
 
+/* ENOENT here is no answer about a name that somebody asked for. */
+static int write_fail(const struct pt_file_store *f, const struct pt_blob_ref *ref, const char *what, int err)
+{
+	if (err == ENOENT)
+		return pt_fail(EIO, "cannot %s an object in %s: its objects/ or staging/ was removed or moved while the store was open; put it back, or end all that uses the store and run ptio fsck on it", what,
+			       f->dir);
+	return pt_file_fail(f, ref, what, err);
+}
+
 void pt_file_create(void *h, const struct pt_blob_ref *ref, uint64_t size_hint, void **ret_blob, struct pt_done *done)
 {
 	char name[PT_FILE_NAME_LEN];
@@ -73,7 +82,7 @@ void pt_file_create(void *h, const struct pt_blob_ref *ref, uint64_t size_hint, 
 	pt_file_name(ref, name);
 	s->fd = openat(f->token.fd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0640);
 	if (s->fd < 0) {
-		rc = pt_file_fail(f, ref, "make", errno);
+		rc = write_fail(f, ref, "make", errno);
 		free(s);
 		goto out;
 	}
@@ -210,7 +219,7 @@ void pt_file_seal(void *h, void *blob, uint64_t bytes, struct pt_done *done)
 	if (rc == 0 && tell)
 		tell_sealed(f, s, bytes, mtime_ns);
 	if (rc < 0 && rc != -ELOOP && rc != -EPERM)
-		rc = pt_file_fail(f, &s->ref, "seal", -rc);
+		rc = write_fail(f, &s->ref, "seal", -rc);
 	if (bucket >= 0)
 		close(bucket);
 	close(s->fd);

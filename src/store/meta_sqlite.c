@@ -25,6 +25,7 @@
 #include "store/sqlite_conn.h"
 #include "store/sqlite_file.h"
 #include "store/sqlite_record.h"
+#include "store/sqlite_vfs.h"
 #include "store/sqlite_watch.h"
 
 #define POOL_KEPT 16                            /* idle reading connections kept open */
@@ -32,6 +33,7 @@
 
 struct sqlite_meta {
 	struct pt_sqlite_file file;             /* path NULL: in memory */
+	struct pt_sqlite_file_id id;            /* of a file that can change */
 	enum pt_sqlite_mode mode;
 	pid_t pid;
 	/* Locks in the order they are taken: write_lock, then pool_lock or the watch's. */
@@ -54,6 +56,12 @@ static int check_process(const struct sqlite_meta *m)
 	return 0;
 }
 
+/* What is written is found by whoever opens the index next. */
+static int still_ours(const struct sqlite_meta *m)
+{
+	return m->mode == PT_SQLITE_OPEN ? pt_sqlite_file_same(&m->file, &m->id) : 0;
+}
+
 static int reader_take(struct sqlite_meta *m, struct pt_sqlite_conn **ret_conn)
 {
 	struct pt_sqlite_conn *c;
@@ -73,10 +81,18 @@ static int reader_take(struct sqlite_meta *m, struct pt_sqlite_conn **ret_conn)
 		m->pooled--;
 	}
 	pthread_mutex_unlock(&m->pool_lock);
-	if (!c)
-		return pt_sqlite_conn_open(&m->file, m->mode, ret_conn);
-	*ret_conn = c;
-	return 0;
+	if (c) {
+		*ret_conn = c;
+		return 0;
+	}
+	rc = pt_sqlite_conn_open(&m->file, m->mode, &c); /* which is NULL where it fails */
+	if (rc == 0)
+		rc = still_ours(m);
+	if (rc == 0)
+		*ret_conn = c;
+	else
+		pt_sqlite_conn_close(c);
+	return rc;
 }
 
 static void reader_give(struct sqlite_meta *m, struct pt_sqlite_conn *c)
@@ -181,7 +197,11 @@ static void take_log_in(struct sqlite_meta *m)
  * them, first of all for taking the log in. What they leave of it is kept again at once: uploads must not get it. */
 static int commit_locked(struct sqlite_meta *m, const struct pt_meta_op *ops, size_t count, uint64_t *ret_version)
 {
-	int rc = pt_sqlite_commit(m->writer, ops, count, ret_version);
+	int rc = still_ours(m);
+
+	if (rc < 0)
+		return rc;
+	rc = pt_sqlite_commit(m->writer, ops, count, ret_version);
 
 	if (m->file.path && is_full(rc)) {
 		take_log_in(m);
@@ -448,6 +468,10 @@ int pt_meta_sqlite_open_at(int dirfd, const char *path, struct pt_meta *ret_meta
 	/* Its shared memory takes space. */
 	if (m->mode == PT_SQLITE_OPEN && is_full(rc) && pt_sqlite_file_release(&m->file))
 		rc = writer_open(m);
+	if (rc < 0)
+		goto fail;
+	if (m->mode == PT_SQLITE_OPEN)
+		rc = pt_sqlite_file_identify(&m->file, pt_sqlite_vfs_shm(m->writer->db) != NULL, &m->id);
 	if (rc < 0)
 		goto fail;
 	if (m->mode == PT_SQLITE_OPEN)

@@ -332,6 +332,35 @@ bool pt_sqlite_file_release(const struct pt_sqlite_file *f)
 	return released;
 }
 
+int pt_sqlite_file_identify(const struct pt_sqlite_file *f, bool log, struct pt_sqlite_file_id *ret_id)
+{
+	struct stat st;
+	int rc = look(f, &st);
+
+	if (rc == 0)
+		*ret_id = (struct pt_sqlite_file_id){ st.st_dev, st.st_ino, log };
+	return rc;
+}
+
+int pt_sqlite_file_same(const struct pt_sqlite_file *f, const struct pt_sqlite_file_id *id)
+{
+	char *log = id->log ? name_beside(f, "-wal") : NULL;
+	struct stat st;
+	bool gone;
+
+	if (id->log && !log)
+		return pt_fail_nomem();
+	if (fstatat(f->dirfd, f->name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		gone = errno == ENOENT || errno == ESTALE;
+	else
+		gone = st.st_dev != id->dev || st.st_ino != id->ino || (log && fstatat(f->dirfd, log, &st, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT);
+	free(log);
+	if (!gone)              /* or not to be known: who may not look, or cannot read the disk, hears of that elsewhere */
+		return 0;
+	return pt_fail(EIO, "the index %s, or its log, was removed, moved or replaced while it was open, so nothing is committed: put it back where it was, or end all that uses the store and run ptio fsck on it",
+		       f->path);
+}
+
 int pt_sqlite_file_space(const struct pt_sqlite_file *f, struct pt_meta_space *ret_space)
 {
 	char *log = name_beside(f, "-wal");

@@ -26,6 +26,15 @@ int pt_sqlite_file_copy(struct pt_sqlite_conn *from, const struct pt_sqlite_file
 bool pt_sqlite_file_reserve(const struct pt_sqlite_file *f);
 /* Gives that space back: true, there was some. */
 bool pt_sqlite_file_release(const struct pt_sqlite_file *f);
+/* Which file it is. */
+struct pt_sqlite_file_id {
+	uint64_t dev, ino;
+	bool log;                       /* it has a log */
+};
+/* As stat fails. */
+int pt_sqlite_file_identify(const struct pt_sqlite_file *f, bool log, struct pt_sqlite_file_id *ret_id);
+/* That of an index that is open, and its log, still have their names in the folder: else what is committed is lost when they are closed, and another connection would be one to another index. -EIO. */
+int pt_sqlite_file_same(const struct pt_sqlite_file *f, const struct pt_sqlite_file_id *id);
 int pt_sqlite_file_space(const struct pt_sqlite_file *f, struct pt_meta_space *ret_space);
 
 #endif

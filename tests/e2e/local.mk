@@ -23,6 +23,7 @@ EXTRA_DIST += \
 	tests/e2e/test_proved.py \
 	tests/e2e/test_remote.py \
 	tests/e2e/test_sealed.py \
+	tests/e2e/test_store_taken_away.py \
 	tests/e2e/test_stored.py \
 	tests/e2e/test_remote_faults.py \
 	tests/e2e/test_remote_names.py \

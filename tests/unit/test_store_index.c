@@ -389,6 +389,42 @@ START_TEST(an_index_that_cannot_be_read_is_not_called_damaged)
 }
 END_TEST
 
+static int commit_put(struct pt_meta *meta, const char *key)
+{
+	struct pt_meta_op op = { .kind = PT_META_PUT, .key = { key, strlen(key) }, .value = "v", .value_len = 1 };
+
+	return pt_meta_commit(meta, &op, 1, NULL);
+}
+
+/* What was moved away and comes back is the same again. */
+START_TEST(nothing_is_committed_to_an_index_that_lost_its_name)
+{
+	char *away = path_in(dir_make(), "away"), *log = NULL;
+	struct pt_meta meta, other;
+
+	ck_assert_int_gt(asprintf(&log, "%s-wal", path), 0);
+	MUST_WORK(pt_meta_sqlite_open(path, &meta));
+	MUST_WORK(commit_put(&meta, "a"));
+	for (int i = 0; i < 2; i++) {
+		ck_assert_int_eq(rename(i ? log : path, away), 0);
+		MUST_FAIL(EIO, commit_put(&meta, "b"));
+		ck_assert_ptr_nonnull(strstr(pt_fail_sentence(), path));
+		ck_assert_int_eq(rename(away, i ? log : path), 0);
+		MUST_WORK(commit_put(&meta, "c"));
+	}
+	/* Another one in its place. */
+	ck_assert_int_eq(rename(path, away), 0);
+	ck_assert_int_eq(unlink(log), 0);
+	MUST_WORK(pt_meta_sqlite_open(path, &other));
+	MUST_FAIL(EIO, commit_put(&meta, "d"));
+	MUST_WORK(commit_put(&other, "e"));
+	pt_meta_close(&other);
+	pt_meta_close(&meta);
+	free(away);
+	free(log);
+}
+END_TEST
+
 START_TEST(an_index_made_by_many_at_once_is_one)
 {
 	static char names[8][2] = { "a", "b", "c", "d", "e", "f", "g", "h" };
@@ -735,6 +771,7 @@ int main(void)
 	tcase_add_test(tcases[0], a_process_that_stopped_with_the_lock_is_not_waited_for_by_one_after_the_other);
 	tcase_add_test(tcases[0], a_commit_that_the_system_refuses_says_why);
 	tcase_add_test(tcases[0], an_index_that_cannot_be_read_is_not_called_damaged);
+	tcase_add_test(tcases[0], nothing_is_committed_to_an_index_that_lost_its_name);
 	tcase_add_test(tcases[0], an_index_made_by_many_at_once_is_one);
 	tcase_add_test(tcases[0], a_forked_child_is_refused);
 	tcase_add_test(tcases[1], a_flipped_bit_is_refused_or_harmless);
