@@ -105,20 +105,28 @@ def test_reads_fail_in_bounded_time_and_the_mount_recovers(mounts, scratch):
     assert daemon.stop() == 0
 
 
-def test_a_daemon_killed_during_writes_leaves_the_old_or_the_new_revision(mounts, scratch):
+def save(path, value, begun):
+    x = torch.full((64, 4096), value)
+    begun.set()
+    torch.save(x, path)
+
+
+def test_a_daemon_killed_during_writes_leaves_the_old_or_the_new_revision(mounts, scratch, torch_processes):
     daemon = Daemon(scratch, scratch / "exported").start()
     mount = mounts("mnt", daemon.uri, f"secret_file={daemon.secret},timeout=2")
     key = mount.key("w")
     torch.save(torch.full((64, 4096), 0.0), key / "full")
     value = 0.0
-    for pause in (0.0, 0.004, 0.008, 0.015, 0.03):
-        writer = subprocess.Popen(["python3", "-c", "import sys, torch\nx = torch.full((64, 4096), float(sys.argv[2]))\nprint(flush=True)\ntorch.save(x, sys.argv[1])",
-                                   str(key / "full"), str(value + 1)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        writer.stdout.readline()
-        time.sleep(pause)
+    for pause in (0.0, 0.005, 0.015, 0.03, 0.1, None):        # None: until it is through
+        begun = torch_processes.Event()
+        writer = torch_processes.Process(target=save, args=(str(key / "full"), value + 1, begun))
+        writer.start()
+        assert begun.wait(60)
+        writer.join(pause)
         daemon.stop(signal.SIGKILL)
-        saved = writer.wait() == 0
-        writer.stdout.close()
+        writer.join()
+        saved = writer.exitcode == 0
+        assert saved or pause is not None
         daemon.start()
         deadline = time.monotonic() + 30
         while True:
