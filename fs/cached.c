@@ -156,7 +156,7 @@ static int open_large(fuse_req_t req, struct pt_fs *fs, struct pt_fs_handle *h, 
 		}
 	}
 	file = pt_vcache_enabled(fs->cache) ? pt_fs_fill_for(fs, i, &key, again, fi->flags) : NULL;
-	if (file && atomic_load(&fs->passthrough) && !retrying && pt_fs_fill_wait(req, fs, file, pt_fs_reader_size(i))) {
+	if (file && atomic_load(&fs->passthrough) && !retrying && pt_fs_fill_wait(req, fs, file, i)) {
 		pt_vcache_put(fs->cache, file);
 		return 1;
 	}
@@ -368,7 +368,7 @@ void pt_fs_cached_await(fuse_req_t req, struct pt_fs *fs, struct pt_fs_inode *i)
 	pt_fs_reader_key(fs, i, &key);
 	file = pt_fs_fill_for(fs, i, &key, atomic_load(&i->opens) > 0, 0);
 	if (file)
-		pt_fs_fill_wait(req, fs, file, pt_fs_reader_size(i));
+		pt_fs_fill_wait(req, fs, file, i);
 	pt_vcache_put(fs->cache, file);
 }
 

@@ -25,8 +25,8 @@ void pt_fs_memory_remove(void *ctx, void *addr);
 /* ---- fill.c ---- */
 /* The file that an open of a large view is to be served from, whole or being filled, held; NULL: it is streamed. i is pinned. again: it has been opened before. flags: of open(2). */
 struct pt_vcache_file *pt_fs_fill_for(struct pt_fs *fs, struct pt_fs_inode *i, const struct pt_vcache_key *key, bool again, int flags);
-/* Waits for it to be whole, as long as open_wait allows and it looks as if it will be; it is. */
-bool pt_fs_fill_wait(fuse_req_t req, struct pt_fs *fs, struct pt_vcache_file *file, uint64_t size);
+/* Waits for it, the file of i, to be whole, as long as open_wait allows and it looks as if it will be and memory for it is not dear; it is. */
+bool pt_fs_fill_wait(fuse_req_t req, struct pt_fs *fs, struct pt_vcache_file *file, struct pt_fs_inode *i);
 /* A copy of what the kernel reads where the store has it, made when nobody else wants the processor, where it costs nobody any memory. i is pinned. */
 void pt_fs_fill_copy(struct pt_fs *fs, struct pt_fs_inode *i, const struct pt_vcache_key *key);
 

@@ -110,11 +110,12 @@ void pt_fs_fill_copy(struct pt_fs *fs, struct pt_fs_inode *i, const struct pt_vc
 		pt_vcache_put(fs->cache, fill(fs, i, key, PT_VCACHE_IDLE));
 }
 
-/* Waits for as long as it still looks as if the file will be whole in time. */
-static bool wait_in_time(fuse_req_t req, struct pt_fs *fs, struct pt_vcache_file *file, uint64_t size)
+/* Waits for as long as it still looks as if the file will be whole in time, and not at the price of memory that takes longer to have than reading does: what is mapped would need as much. */
+static bool wait_in_time(fuse_req_t req, struct pt_fs *fs, struct pt_vcache_file *file, struct pt_fs_inode *i)
 {
+	int (*wait)(struct pt_vcache *c, struct pt_vcache_file *f, int64_t ns) = pt_fs_reader_maps(fs, i) ? pt_vcache_file_wait : pt_vcache_file_wait_cheap;
 	int64_t budget = fs->options->open_wait_ns, begin = pt_time_boot_ns(), passed = 0;
-	uint64_t before = pt_vcache_file_filled(fs->cache, file), gained = 0;
+	uint64_t before = pt_vcache_file_filled(fs->cache, file), gained = 0, size = pt_fs_reader_size(i);
 	int rc = 0;
 
 	if (!pt_vcache_soon(fs->cache, pt_vcache_file_work(file), size - before, budget))
@@ -123,12 +124,14 @@ static bool wait_in_time(fuse_req_t req, struct pt_fs *fs, struct pt_vcache_file
 	while (passed < budget) {
 		if (fuse_req_interrupted(req) || fuse_session_exited(fs->session))
 			return false;           /* which tells nothing of the store */
-		rc = pt_vcache_file_wait(fs->cache, file, budget - passed < WAIT_STEP_NS ? budget - passed : WAIT_STEP_NS);
-		if (rc != 0)
+		rc = wait(fs->cache, file, budget - passed < WAIT_STEP_NS ? budget - passed : WAIT_STEP_NS);
+		if (rc != 0 && rc != -ENOBUFS)
 			return rc == 1;
 		passed = pt_time_boot_ns() - begin;
 		gained = pt_vcache_file_filled(fs->cache, file) - before;
 		/* Pieces that are under way count as one, and threads that wake and checksums that are looked up do not count. */
+		if (rc == -ENOBUFS)
+			break;
 		if (passed > budget / HEAD_PART && (double)(gained + PT_VCACHE_PIECE) * (double)budget < (double)(size - before) * (double)passed)
 			break;
 	}
@@ -136,14 +139,14 @@ static bool wait_in_time(fuse_req_t req, struct pt_fs *fs, struct pt_vcache_file
 	return false;
 }
 
-bool pt_fs_fill_wait(fuse_req_t req, struct pt_fs *fs, struct pt_vcache_file *file, uint64_t size)
+bool pt_fs_fill_wait(fuse_req_t req, struct pt_fs *fs, struct pt_vcache_file *file, struct pt_fs_inode *i)
 {
 	bool whole = pt_vcache_file_whole(file);
 
 	if (whole || !fs->options->open_wait_ns)
 		return whole;
 	if (atomic_fetch_add(&fs->waiting, 1) < WAITING_MAX)
-		whole = wait_in_time(req, fs, file, size);
+		whole = wait_in_time(req, fs, file, i);
 	atomic_fetch_sub(&fs->waiting, 1);
 	return whole;
 }

@@ -209,7 +209,7 @@ bool pt_fs_stored_open(fuse_req_t req, struct pt_fs *fs, struct pt_fs_inode *i, 
 		return true;
 	}
 	file = look(fs, i, key, &lent);
-	if (file && pt_fs_fill_wait(req, fs, file, pt_fs_reader_size(i))) {
+	if (file && pt_fs_fill_wait(req, fs, file, i)) {
 		pt_vcache_put(fs->cache, file);
 		return true;
 	}

@@ -78,6 +78,8 @@ bool pt_vcache_soon(struct pt_vcache *c, enum pt_vcache_work work, uint64_t byte
 enum pt_vcache_work pt_vcache_file_work(const struct pt_vcache_file *f);
 /* Waits until it is whole, but at most ns. 1: it is; 0: not yet; -EAGAIN: filling has failed. */
 int pt_vcache_file_wait(struct pt_vcache *c, struct pt_vcache_file *f, int64_t ns);
+/* The same, but -ENOBUFS as soon as it had better not be waited for: pt_vcache_file_dear. */
+int pt_vcache_file_wait_cheap(struct pt_vcache *c, struct pt_vcache_file *f, int64_t ns);
 /* Whoever waited saw only so much of it come in ns, and waits no longer. */
 void pt_vcache_file_slow(struct pt_vcache *c, enum pt_vcache_work work, uint64_t bytes, int64_t ns);
 /* It was not whole in time since memory comes more slowly than the source is read (a virtual machine that has given memory back to its host), and only the caller holds it, for a

@@ -14,6 +14,7 @@
 #include "base/size.h"
 
 #define DEAR 2                          /* so many times what it takes to read is too much for memory to read it into; clearing pages takes less than reading does */
+#define DEAR_SEEN (2 * PT_VCACHE_PIECE) /* bytes that tell; one piece may have met a busy moment */
 #define RATE_MAX ((uint64_t)16 << 30)    /* bytes a second: no filling is faster */
 
 static uint64_t piece_start(const struct pt_vcache_file *f, uint64_t piece)
@@ -94,6 +95,12 @@ static void ended_locked(struct pt_vcache *c, struct pt_vcache_file *f, uint64_t
 	c->stats.filling--;
 }
 
+/* Memory for it takes longer than its bytes do, and nobody but who opened it first would miss it. */
+static bool is_dear_locked(const struct pt_vcache_file *f)
+{
+	return !f->whole && !f->kept && f->holds == 2 && f->memory_ns / DEAR > f->read_ns;
+}
+
 /* ---- pieces ---- */
 
 static bool piece_read(struct pt_vcache_file *f, uint64_t off, uint64_t len, int64_t *ret_memory_ns, int64_t *ret_read_ns)
@@ -136,7 +143,7 @@ static void piece_fill(struct pt_vcache *c, struct pt_vcache_file *f, uint64_t p
 		ended_locked(c, f, f->work == PT_VCACHE_CHECK ? &c->stats.checks_failed : &c->stats.fills_failed);
 	if (last)
 		whole_locked(c, f);
-	if (f->waiting || f->whole || f->failed)        /* an open that waits for the whole file is not woken by each piece of it */
+	if (f->waiting || f->whole || f->failed || is_dear_locked(f))   /* an open that waits for the whole file is not woken by each piece of it */
 		pthread_cond_broadcast(&c->cond);
 	pthread_mutex_unlock(&c->lock);
 }
@@ -444,17 +451,32 @@ bool pt_vcache_soon(struct pt_vcache *c, enum pt_vcache_work work, uint64_t byte
 	return (double)bytes * 1e9 <= (double)rate * (double)ns;
 }
 
-int pt_vcache_file_wait(struct pt_vcache *c, struct pt_vcache_file *f, int64_t ns)
+static int wait_for(struct pt_vcache *c, struct pt_vcache_file *f, int64_t ns, bool cheap)
 {
 	struct timespec until = pt_time_until(ns);
+	bool dear = false;
 	int rc = 0;
 
 	pthread_mutex_lock(&c->lock);
-	while (!f->whole && !f->failed && rc == 0)
+	while (!f->whole && !f->failed && rc == 0) {
+		dear = cheap && f->filled >= DEAR_SEEN && is_dear_locked(f);
+		if (dear)
+			break;
 		rc = pthread_cond_timedwait(&c->cond, &c->lock, &until);
-	rc = f->whole ? 1 : f->failed ? -EAGAIN : 0;
+	}
+	rc = f->whole ? 1 : f->failed ? -EAGAIN : dear ? -ENOBUFS : 0;
 	pthread_mutex_unlock(&c->lock);
 	return rc;
+}
+
+int pt_vcache_file_wait(struct pt_vcache *c, struct pt_vcache_file *f, int64_t ns)
+{
+	return wait_for(c, f, ns, false);
+}
+
+int pt_vcache_file_wait_cheap(struct pt_vcache *c, struct pt_vcache_file *f, int64_t ns)
+{
+	return wait_for(c, f, ns, true);
 }
 
 void pt_vcache_file_slow(struct pt_vcache *c, enum pt_vcache_work work, uint64_t bytes, int64_t ns)
@@ -469,7 +491,7 @@ bool pt_vcache_file_dear(struct pt_vcache *c, struct pt_vcache_file *f)
 	bool dear;
 
 	pthread_mutex_lock(&c->lock);
-	dear = !f->whole && !f->kept && f->holds == 2 && f->memory_ns / DEAR > f->read_ns;
+	dear = is_dear_locked(f);
 	c->stats.dear += dear;
 	pthread_mutex_unlock(&c->lock);
 	return dear;
