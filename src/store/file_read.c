@@ -4,9 +4,12 @@
  * GAP_MAX bytes between two is read into a buffer that nobody looks at, which costs less than another call. */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -19,25 +22,48 @@
 #define IOVS 128                        /* of one call */
 #define GAP_MAX 4096
 
-int pt_file_open_blob(void *ctx, const struct pt_blob_ref *ref, uint64_t *ret_bytes)
+#define OPEN_FLAGS (O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)     /* a pipe in its place is no reason to wait */
+
+/* In one call, where the kernel can (5.6). -1: it cannot, or there is something to say of why not. */
+static int open_at_once(const struct pt_file_store *f, const char name[PT_FILE_NAME_LEN])
 {
-	char name[PT_FILE_NAME_LEN];
-	struct pt_file_store *f = ctx;
-	struct stat st;
+	struct open_how how = { .flags = OPEN_FLAGS, .resolve = RESOLVE_NO_SYMLINKS | RESOLVE_BENEATH };
+	char path[PT_FILE_NAME_LEN + 3];
+
+	snprintf(path, sizeof(path), "%.2s/%s", name, name);
+	return (int)syscall(SYS_openat2, f->objects, path, &how, sizeof(how));
+}
+
+static int open_in_bucket(struct pt_file_store *f, const struct pt_blob_ref *ref, char name[PT_FILE_NAME_LEN])
+{
 	int bucket, fd, rc;
 
 	rc = pt_file_bucket(f, ref, "open", name, &bucket);
 	if (rc < 0)
 		return rc;
-	fd = openat(bucket, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);    /* a pipe in its place is no reason to wait */
+	fd = openat(bucket, name, OPEN_FLAGS);
 	rc = fd < 0 ? errno : 0;
 	if (rc == ELOOP)
 		rc = pt_folder_fail_no_file(bucket, name, S_IFLNK);
 	else if (rc)
 		rc = pt_file_fail(f, ref, "open", rc);
 	close(bucket);
-	if (rc < 0)
-		return rc;
+	return rc < 0 ? rc : fd;
+}
+
+int pt_file_open_blob(void *ctx, const struct pt_blob_ref *ref, uint64_t *ret_bytes)
+{
+	char name[PT_FILE_NAME_LEN];
+	struct pt_file_store *f = ctx;
+	struct stat st;
+	int fd, rc;
+
+	pt_file_name(ref, name);
+	fd = open_at_once(f, name);
+	if (fd < 0)
+		fd = open_in_bucket(f, ref, name);
+	if (fd < 0)
+		return fd;
 	if (fstat(fd, &st) < 0) {
 		rc = pt_file_fail(f, ref, "open", errno);
 		close(fd);
