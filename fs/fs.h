@@ -159,9 +159,11 @@ struct pt_fs {
 	struct pt_fs_errors *errors;
 	struct pt_fs_gc *gc;
 	struct pt_snapshots *snapshots; /* or NULL */
-	pthread_mutex_t room_lock;      /* the next three */
+	uint64_t pokes;                 /* how often something was superseded or removed; atomically */
+	pthread_mutex_t room_lock;      /* the next four */
 	uint64_t rooms;                 /* passes of the collector that made room for somebody; also read atomically */
 	int64_t room_vain_ns;           /* when one made none; 0: the last did */
+	uint64_t room_vain_pokes;       /* of before that one */
 	int64_t room_made_ns;           /* when one last made some; 0: never */
 	struct pt_models *models;
 	double entry_timeout;           /* seconds for which the kernel finds names by itself */

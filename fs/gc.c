@@ -14,7 +14,7 @@
 #define GC_EVERY_NS ((int64_t)60 * 1000000000)
 #define GC_AFTER_COMMIT_NS ((int64_t)5 * 1000000000)    /* gently: commits in a loop share one pass */
 #define TICK_SECONDS 1
-#define VAIN_NS ((int64_t)1000000000)   /* after looking for room in vain nobody does so again for that long */
+#define VAIN_NS ((int64_t)1000000000)   /* after looking for room in vain nobody does so again for that long, unless something was removed meanwhile */
 
 struct pt_fs_gc {
 	pthread_t thread;
@@ -26,6 +26,7 @@ struct pt_fs_gc {
 bool pt_fs_gc_room(struct pt_fs *fs)
 {
 	uint64_t rooms = __atomic_load_n(&fs->rooms, __ATOMIC_ACQUIRE);
+	uint64_t pokes = __atomic_load_n(&fs->pokes, __ATOMIC_ACQUIRE);
 	struct pt_gc_stats stats = { 0 };
 	bool made;
 
@@ -33,13 +34,14 @@ bool pt_fs_gc_room(struct pt_fs *fs)
 		return false;
 	pthread_mutex_lock(&fs->room_lock);
 	made = fs->rooms != rooms;
-	if (!made && (!fs->room_vain_ns || pt_time_boot_ns() - fs->room_vain_ns > VAIN_NS)) {
+	if (!made && (!fs->room_vain_ns || fs->room_vain_pokes != pokes || pt_time_boot_ns() - fs->room_vain_ns > VAIN_NS)) {
 		made = pt_gc_run(fs->repo, &stats) == 0 && stats.bytes_removed > 0;
 		if (made) {
 			__atomic_add_fetch(&fs->rooms, 1, __ATOMIC_RELEASE);
 			fs->room_made_ns = pt_time_boot_ns();
 		}
 		fs->room_vain_ns = made ? 0 : pt_time_boot_ns();
+		fs->room_vain_pokes = pokes;
 	}
 	/* The caller may have failed before a pass that ended before it came here. */
 	made = made || (fs->room_made_ns && pt_time_boot_ns() - fs->room_made_ns < VAIN_NS);
@@ -135,6 +137,7 @@ void pt_fs_gc_poke(struct pt_fs *fs)
 
 	if (!g)
 		return;
+	__atomic_add_fetch(&fs->pokes, 1, __ATOMIC_RELEASE);
 	pthread_mutex_lock(&g->lock);
 	g->poked = true;
 	pthread_mutex_unlock(&g->lock);

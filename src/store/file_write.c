@@ -23,6 +23,7 @@
 struct staged {
 	struct pt_blob_ref ref;
 	int fd;
+	int bucket;                     /* objects/xx, where it goes */
 	bool hashed;                    /* by whoever wrote it, all of it */
 };
 
@@ -58,6 +59,22 @@ static int write_fail(const struct pt_file_store *f, const struct pt_blob_ref *r
 	return pt_file_fail(f, ref, what, err);
 }
 
+/* objects/xx, made durable if it is new. */
+static int open_bucket(struct pt_file_store *f, const char *name, int *ret_fd)
+{
+	char bucket[3] = { name[0], name[1], '\0' };
+	bool made;
+	int rc;
+
+	rc = pt_folder_open(f->objects, bucket, O_RDONLY, ret_fd);
+	if (rc != -ENOENT)
+		return rc;
+	rc = pt_folder_make(f->objects, bucket, &made, ret_fd);
+	/* Also where another process has made it, which may not have come so far. */
+	return rc < 0 ? rc : pt_io_fsync_dir(f->objects);
+}
+
+/* Its bucket first: where that cannot be made, for want of room, say, the caller is told while it can still do something about it. */
 void pt_file_create(void *h, const struct pt_blob_ref *ref, uint64_t size_hint, void **ret_blob, struct pt_done *done)
 {
 	char name[PT_FILE_NAME_LEN];
@@ -80,9 +97,16 @@ void pt_file_create(void *h, const struct pt_blob_ref *ref, uint64_t size_hint, 
 	}
 	s->ref = *ref;
 	pt_file_name(ref, name);
+	rc = open_bucket(f, name, &s->bucket);
+	if (rc < 0) {
+		rc = rc == -ELOOP || rc == -EPERM ? rc : write_fail(f, ref, "make", -rc);
+		free(s);
+		goto out;
+	}
 	s->fd = openat(f->token.fd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0640);
 	if (s->fd < 0) {
 		rc = write_fail(f, ref, "make", errno);
+		close(s->bucket);
 		free(s);
 		goto out;
 	}
@@ -149,21 +173,6 @@ static int rename_new(int from_dir, const char *from, int to_dir, const char *to
 	return 0;
 }
 
-/* objects/xx, made durable if it is new. */
-static int open_bucket(struct pt_file_store *f, const char *name, int *ret_fd)
-{
-	char bucket[3] = { name[0], name[1], '\0' };
-	bool made;
-	int rc;
-
-	rc = pt_folder_open(f->objects, bucket, O_RDONLY, ret_fd);
-	if (rc != -ENOENT)
-		return rc;
-	rc = pt_folder_make(f->objects, bucket, &made, ret_fd);
-	/* Also where another process has made it, which may not have come so far. */
-	return rc < 0 ? rc : pt_io_fsync_dir(f->objects);
-}
-
 void pt_file_hashed(void *h, void *blob)
 {
 	struct staged *s = blob;
@@ -188,7 +197,6 @@ void pt_file_seal(void *h, void *blob, uint64_t bytes, struct pt_done *done)
 	struct staged *s = blob;
 	bool tell = s->hashed;
 	int64_t mtime_ns = 0;
-	int bucket = -1;
 	int rc = forked(f);
 
 	if (rc < 0) {
@@ -206,22 +214,19 @@ void pt_file_seal(void *h, void *blob, uint64_t bytes, struct pt_done *done)
 	if (rc == 0)
 		rc = pt_io_fsync(s->fd);
 	if (rc == 0)
-		rc = open_bucket(f, name, &bucket);
-	if (rc == 0)
-		rc = rename_new(f->token.fd, name, bucket, name);
+		rc = rename_new(f->token.fd, name, s->bucket, name);
 	if (rc < 0) {
 		unlinkat(f->token.fd, name, 0);
 	} else {
-		rc = pt_io_fsync_dir(bucket);
+		rc = pt_io_fsync_dir(s->bucket);
 		if (rc < 0)
-			unlinkat(bucket, name, 0);      /* told as failed, so not there */
+			unlinkat(s->bucket, name, 0);      /* told as failed, so not there */
 	}
 	if (rc == 0 && tell)
 		tell_sealed(f, s, bytes, mtime_ns);
 	if (rc < 0 && rc != -ELOOP && rc != -EPERM)
 		rc = write_fail(f, &s->ref, "seal", -rc);
-	if (bucket >= 0)
-		close(bucket);
+	close(s->bucket);
 	close(s->fd);
 	free(s);
 	pt_done_call(done, rc);
@@ -236,6 +241,7 @@ void pt_file_abort(void *h, void *blob)
 	pt_file_name(&s->ref, name);
 	if (f->pid == getpid())
 		unlinkat(f->token.fd, name, 0);
+	close(s->bucket);
 	close(s->fd);
 	free(s);
 }

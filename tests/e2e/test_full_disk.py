@@ -148,3 +148,29 @@ def test_without_room_for_a_snapshot_of_the_index_nothing_of_it_is_made(small, m
         time.sleep(0.05)
     assert metrics(mount)["ptio_index_snapshots_total"] == 0
     assert not os.path.exists(os.path.join(small.store, "snapshots"))
+
+
+def test_a_store_without_inodes_takes_what_is_removed_for_room(scratch, mounts):
+    """The file of a new object, and the folder that it goes into; also right after a write that found no room."""
+    disk = scratch / "small"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m,nr_inodes=64", "tmpfs", str(disk)], check=True)
+    try:
+        mount = mounts(store=disk / "store")
+        data = np.arange(1000, dtype=np.int32)
+        count = 0
+        with pytest.raises(OSError) as caught:
+            while True:
+                np.save(mount.key(f"k{count}") / "full.npy", data + count)
+                count += 1
+        assert caught.value.errno == errno.ENOSPC
+        assert count > 4
+        for i in range(4):
+            (mount / f"k{i}" / "full").unlink()
+        np.save(mount.key("new") / "full.npy", data - 1)
+        assert np.array_equal(np.load(mount / "new" / "full.npy"), data - 1)
+        for i in range(4, count):
+            assert np.array_equal(np.load(mount / f"k{i}" / "full.npy"), data + i)
+        mount.stop()
+    finally:
+        subprocess.run(["umount", "-l", str(disk)], check=True)
