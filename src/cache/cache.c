@@ -195,10 +195,12 @@ static bool superseded_drop_locked(struct pt_vcache *c, struct pt_vcache_file *f
 }
 
 /* Nobody but those who fill it holds it, and nobody wants the rest. */
-static void unwanted_locked(struct pt_vcache_file *f)
+static void unwanted_locked(struct pt_vcache *c, struct pt_vcache_file *f)
 {
-	if (f->holds == 1 && f->users && (!f->kept || f->superseded) && !f->whole)
-		f->given_up = true;
+	if (f->holds != 1 || !f->users || (f->kept && !f->superseded) || f->whole)
+		return;
+	f->given_up = true;
+	pt_vcache_wake_locked(c, f);
 }
 
 bool pt_vcache_supersede_locked(struct pt_vcache *c, uint64_t subject, struct pt_vcache_file **evicted)
@@ -211,7 +213,7 @@ bool pt_vcache_supersede_locked(struct pt_vcache *c, uint64_t subject, struct pt
 		if (f->source.subject != subject)
 			continue;
 		any = f->superseded = true;
-		unwanted_locked(f);
+		unwanted_locked(c, f);
 		if (superseded_drop_locked(c, f)) {
 			f->hash_next = *evicted;
 			*evicted = f;
@@ -233,7 +235,7 @@ void pt_vcache_put(struct pt_vcache *c, struct pt_vcache_file *f)
 	superseded_drop_locked(c, f);
 	dead = !f->holds && !f->listed;
 	f->used_ns = pt_time_boot_ns();
-	unwanted_locked(f);
+	unwanted_locked(c, f);
 	/* Who waited for it has read it: from now on memory for the next one is in nobody's way. */
 	reserve = !f->holds && f->uses && pt_vcache_reserve_wanted_locked(c);
 	pthread_mutex_unlock(&c->lock);

@@ -102,6 +102,8 @@ struct pt_vcache_file *pt_vcache_reserve_take_locked(struct pt_vcache *c, uint64
 uint64_t pt_vcache_reserve_shrink_locked(struct pt_vcache *c, uint64_t room, uint64_t need, uint64_t have, struct pt_vcache_file **evicted);
 
 /* ---- fill.c ---- */
+/* Those that fill it and rest go on at once, by the threads that it now has: somebody waits for it, or there is nothing left to do but to let its source go. */
+void pt_vcache_wake_locked(struct pt_vcache *c, struct pt_vcache_file *f);
 /* Bytes [off, off+len), of a file that is not whole, are there when it returns 0; -EAGAIN: filling has failed. */
 int pt_vcache_fill_range(struct pt_vcache *c, struct pt_vcache_file *f, uint64_t off, uint64_t len);
 

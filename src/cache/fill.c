@@ -118,6 +118,15 @@ static bool piece_read(struct pt_vcache_file *f, uint64_t off, uint64_t len, int
 	return n >= 0 && (uint64_t)n == len;
 }
 
+void pt_vcache_wake_locked(struct pt_vcache *c, struct pt_vcache_file *f)
+{
+	uint32_t i;
+
+	for (i = 0; c->idle && i < PT_VCACHE_FILLERS; i++)
+		if (pt_workers_cancel(c->idle, &f->filler[i].work))
+			pt_workers_add(f->workers, &f->filler[i].work, false);
+}
+
 /* A piece that this thread, a user of the source, has marked PT_PIECE_BUSY. */
 static void piece_fill(struct pt_vcache *c, struct pt_vcache_file *f, uint64_t piece)
 {
@@ -143,6 +152,8 @@ static void piece_fill(struct pt_vcache *c, struct pt_vcache_file *f, uint64_t p
 		ended_locked(c, f, f->work == PT_VCACHE_CHECK ? &c->stats.checks_failed : &c->stats.fills_failed);
 	if (last)
 		whole_locked(c, f);
+	if (f->whole || f->failed)
+		pt_vcache_wake_locked(c, f);
 	if (f->waiting || f->whole || f->failed || is_dear_locked(f))   /* an open that waits for the whole file is not woken by each piece of it */
 		pthread_cond_broadcast(&c->cond);
 	pthread_mutex_unlock(&c->lock);
@@ -190,7 +201,7 @@ static int64_t rests_until_locked(const struct pt_vcache *c, const struct pt_vca
 {
 	int64_t longest = f->begun_ns + c->rest_ns;
 
-	if (f->workers != c->idle)
+	if (f->workers != c->idle || f->whole || f->failed || f->given_up)
 		return 0;
 	return c->quiet_ns < longest ? c->quiet_ns : longest;
 }
@@ -211,8 +222,8 @@ static void fill_some(struct pt_work *work)
 	rest_ns = rests_until_locked(c, f);
 	if (rest_ns > pt_time_boot_ns()) {
 		c->stats.rests++;
+		pt_workers_add_at(workers, work, rest_ns);      /* before whoever is to wake it has the lock */
 		pthread_mutex_unlock(&c->lock);
-		pt_workers_add_at(workers, work, rest_ns);
 		return;
 	}
 	filler->busy = taken = piece_take_locked(f, &piece);
@@ -331,6 +342,7 @@ static int join_locked(struct pt_vcache *c, struct pt_vcache_file *f, enum pt_vc
 		f->workers = c->workers;
 		f->begun_ns = pt_time_boot_ns();
 		hurry = true;
+		pt_vcache_wake_locked(c, f);
 	}
 	if ((f->given_up || hurry) && !f->whole)
 		*ret_started = fillers_start_locked(f);
@@ -390,8 +402,8 @@ int pt_vcache_fill(struct pt_vcache *c, const struct pt_vcache_key *key, uint64_
 	if (rc < 0)
 		return rc;
 	*ret_file = f;
-	for (i = 0; i < PT_VCACHE_FILLERS; i++)         /* one that rests among the idle does so no more */
-		if (started & 1u << i || (workers != c->idle && c->idle && pt_workers_cancel(c->idle, &f->filler[i].work)))
+	for (i = 0; i < PT_VCACHE_FILLERS; i++)
+		if (started & 1u << i)
 			pt_workers_add(workers, &f->filler[i].work, false);
 	return rc;
 }

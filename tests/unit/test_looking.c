@@ -307,6 +307,36 @@ START_TEST(an_idle_filling_rests_only_so_long_and_ends_with_the_threads)
 }
 END_TEST
 
+/* It holds its source, and what that has pinned: 0: a later file of its subject is begun; 1: others have filled it; 2: it has failed. */
+START_TEST(an_idle_filling_with_nothing_left_to_do_does_not_rest)
+{
+	struct source s = { .seed = 2, .fails = _i == 2 }, later = { .seed = 3 };
+	struct pt_vcache_source source = { .read = source_read, .release = source_release, .ctx = &s, .subject = 7 };
+	struct pt_vcache_file *f, *g = NULL;
+	int i;
+
+	begin(128 * MIB);
+	hush_for_an_hour();
+	ck_assert_int_eq(pt_vcache_fill(cache, &(struct pt_vcache_key){ { 1 } }, 40 * MIB, 0, PT_VCACHE_IDLE, &source, &f), 0);
+	while (stats().rests < 1)
+		usleep(200);
+	if (_i == 0) {
+		pt_vcache_put(cache, f);
+		source.ctx = &later;
+		ck_assert_int_eq(pt_vcache_fill(cache, &(struct pt_vcache_key){ { 2 } }, 40 * MIB, 0, PT_VCACHE_IDLE, &source, &g), 0);
+		f = NULL;
+	} else {
+		ck_assert_int_eq(pt_vcache_fill_range(cache, f, 0, 40 * MIB), _i == 1 ? 0 : -EAGAIN);
+	}
+	for (i = 0; i < 10000 && !atomic_load(&s.releases); i++)
+		usleep(1000);
+	ck_assert_int_eq(atomic_load(&s.releases), 1);
+	pt_vcache_put(cache, f);
+	pt_vcache_put(cache, g);
+	end();
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("looking");
@@ -324,6 +354,7 @@ int main(void)
 	tcase_add_test(tc, who_waits_for_an_idle_filling_has_it_done_by_all_threads);
 	tcase_add_test(tc, an_idle_filling_rests_while_somebody_loads_but_not_when_somebody_waits_for_it);
 	tcase_add_test(tc, an_idle_filling_rests_only_so_long_and_ends_with_the_threads);
+	tcase_add_loop_test(tc, an_idle_filling_with_nothing_left_to_do_does_not_rest, 0, 3);
 	suite_add_tcase(suite, tc);
 	runner = srunner_create(suite);
 	srunner_run_all(runner, CK_NORMAL);
