@@ -64,14 +64,20 @@ static int open_bucket(struct pt_file_store *f, const char *name, int *ret_fd)
 {
 	char bucket[3] = { name[0], name[1], '\0' };
 	bool made;
-	int rc;
+	int fd, rc;
 
 	rc = pt_folder_open(f->objects, bucket, O_RDONLY, ret_fd);
 	if (rc != -ENOENT)
 		return rc;
-	rc = pt_folder_make(f->objects, bucket, &made, ret_fd);
-	/* Also where another process has made it, which may not have come so far. */
-	return rc < 0 ? rc : pt_io_fsync_dir(f->objects);
+	rc = pt_folder_make(f->objects, bucket, &made, &fd);
+	if (rc < 0)
+		return rc;
+	rc = pt_io_fsync_dir(f->objects);       /* also where another process has made it, which may not have come so far */
+	if (rc < 0)
+		close(fd);
+	else
+		*ret_fd = fd;
+	return rc;
 }
 
 /* Its bucket first: where that cannot be made, for want of room, say, the caller is told while it can still do something about it. */
@@ -220,11 +226,11 @@ void pt_file_seal(void *h, void *blob, uint64_t bytes, struct pt_done *done)
 	} else {
 		rc = pt_io_fsync_dir(s->bucket);
 		if (rc < 0)
-			unlinkat(s->bucket, name, 0);      /* told as failed, so not there */
+			unlinkat(s->bucket, name, 0);   /* told as failed, so not there */
 	}
 	if (rc == 0 && tell)
 		tell_sealed(f, s, bytes, mtime_ns);
-	if (rc < 0 && rc != -ELOOP && rc != -EPERM)
+	if (rc < 0)
 		rc = write_fail(f, &s->ref, "seal", -rc);
 	close(s->bucket);
 	close(s->fd);

@@ -10,6 +10,7 @@ store_tests = \
 	tests/unit/test_store_meta \
 	tests/unit/test_store_objects \
 	tests/unit/test_store_owner \
+	tests/unit/test_store_refused \
 	tests/unit/test_store_reserve \
 	tests/unit/test_store_snapshots \
 	tests/unit/test_store_uri
@@ -56,6 +57,10 @@ tests_unit_test_store_objects_LDADD = $(UNIT_LIBS)
 tests_unit_test_store_owner_SOURCES = tests/unit/test_store_owner.c $(store_support)
 tests_unit_test_store_owner_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_store_owner_LDADD = $(UNIT_LIBS)
+
+tests_unit_test_store_refused_SOURCES = tests/unit/test_store_refused.c $(store_support)
+tests_unit_test_store_refused_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_store_refused_LDADD = $(UNIT_LIBS)
 
 tests_unit_test_store_reserve_SOURCES = tests/unit/test_store_reserve.c $(store_support)
 tests_unit_test_store_reserve_CPPFLAGS = $(UNIT_CPPFLAGS)
