@@ -4,11 +4,16 @@
  * and back, so they are had together. */
 #include "fs.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23          /* kernel 5.14 */
+#endif
 
 #define GROWTH_MAX ((uintptr_t)256 << 10)       /* more than that is one large piece, which may not be used whole */
 #define PAGE ((uintptr_t)4096)
@@ -24,8 +29,8 @@ void pt_fs_heap_ready(void)
 	if (end == from || atomic_load_explicit(&refused, memory_order_relaxed) || !atomic_compare_exchange_strong(&heap_end, &from, end))
 		return;
 	from = (from + PAGE - 1) & ~(PAGE - 1);
-	if (end > from && end - from <= GROWTH_MAX && madvise((void *)from, end - from, MADV_POPULATE_WRITE) < 0)
-		atomic_store(&refused, true);
+	if (end > from && end - from <= GROWTH_MAX && madvise((void *)from, end - from, MADV_POPULATE_WRITE) < 0 && errno == EINVAL)
+		atomic_store(&refused, true);   /* other failures are of the moment: a thread that gave the end of the heap back, say */
 }
 
 void pt_fs_heap_room(size_t bytes)
