@@ -23,7 +23,6 @@
 struct staged {
 	struct pt_blob_ref ref;
 	int fd;
-	int bucket;                     /* objects/xx, where it goes */
 	bool hashed;                    /* by whoever wrote it, all of it */
 };
 
@@ -59,25 +58,25 @@ static int write_fail(const struct pt_file_store *f, const struct pt_blob_ref *r
 	return pt_file_fail(f, ref, what, err);
 }
 
-/* objects/xx, made durable if it is new. */
-static int open_bucket(struct pt_file_store *f, const char *name, int *ret_fd)
+/* objects/xx, made durable if it is new. A sentence in any case: what: is to be done with the blob. */
+static int open_bucket(struct pt_file_store *f, const struct pt_blob_ref *ref, const char *name, const char *what, int *ret_fd)
 {
 	char bucket[3] = { name[0], name[1], '\0' };
 	bool made;
 	int fd, rc;
 
 	rc = pt_folder_open(f->objects, bucket, O_RDONLY, ret_fd);
-	if (rc != -ENOENT)
-		return rc;
-	rc = pt_folder_make(f->objects, bucket, &made, &fd);
-	if (rc < 0)
-		return rc;
-	rc = pt_io_fsync_dir(f->objects);       /* also where another process has made it, which may not have come so far */
-	if (rc < 0)
-		close(fd);
-	else
-		*ret_fd = fd;
-	return rc;
+	if (rc == -ENOENT) {
+		rc = pt_folder_make(f->objects, bucket, &made, &fd);
+		if (rc == 0) {          /* also where another process has made it, which may not have come so far */
+			rc = pt_io_fsync_dir(f->objects);
+			if (rc < 0)
+				close(fd);
+			else
+				*ret_fd = fd;
+		}
+	}
+	return rc == 0 || rc == -ELOOP || rc == -EPERM ? rc : write_fail(f, ref, what, -rc);
 }
 
 /* Its bucket first: where that cannot be made, for want of room, say, the caller is told while it can still do something about it. */
@@ -87,6 +86,7 @@ void pt_file_create(void *h, const struct pt_blob_ref *ref, uint64_t size_hint, 
 	struct pt_file_store *f = h;
 	struct staged *s;
 	int rc = staging_dir(f);
+	int bucket;
 
 	/* No space is reserved: a tensor of zeros may be far larger than what it takes on the disk. */
 	(void)size_hint;
@@ -103,16 +103,15 @@ void pt_file_create(void *h, const struct pt_blob_ref *ref, uint64_t size_hint, 
 	}
 	s->ref = *ref;
 	pt_file_name(ref, name);
-	rc = open_bucket(f, name, &s->bucket);
+	rc = open_bucket(f, ref, name, "make", &bucket);
 	if (rc < 0) {
-		rc = rc == -ELOOP || rc == -EPERM ? rc : write_fail(f, ref, "make", -rc);
 		free(s);
 		goto out;
 	}
+	close(bucket);
 	s->fd = openat(f->token.fd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0640);
 	if (s->fd < 0) {
 		rc = write_fail(f, ref, "make", errno);
-		close(s->bucket);
 		free(s);
 		goto out;
 	}
@@ -203,7 +202,8 @@ void pt_file_seal(void *h, void *blob, uint64_t bytes, struct pt_done *done)
 	struct staged *s = blob;
 	bool tell = s->hashed;
 	int64_t mtime_ns = 0;
-	int rc = forked(f);
+	int bucket = -1, rc = forked(f);
+	bool said = false;
 
 	if (rc < 0) {
 		pt_file_abort(h, blob);
@@ -219,20 +219,25 @@ void pt_file_seal(void *h, void *blob, uint64_t bytes, struct pt_done *done)
 		tell = pt_file_state_settle(s->fd, &mtime_ns) == 0;
 	if (rc == 0)
 		rc = pt_io_fsync(s->fd);
+	if (rc == 0) {
+		rc = open_bucket(f, &s->ref, name, "seal", &bucket);
+		said = rc < 0;
+	}
 	if (rc == 0)
-		rc = rename_new(f->token.fd, name, s->bucket, name);
+		rc = rename_new(f->token.fd, name, bucket, name);
 	if (rc < 0) {
 		unlinkat(f->token.fd, name, 0);
 	} else {
-		rc = pt_io_fsync_dir(s->bucket);
+		rc = pt_io_fsync_dir(bucket);
 		if (rc < 0)
-			unlinkat(s->bucket, name, 0);   /* told as failed, so not there */
+			unlinkat(bucket, name, 0);      /* told as failed, so not there */
 	}
 	if (rc == 0 && tell)
 		tell_sealed(f, s, bytes, mtime_ns);
-	if (rc < 0)
+	if (rc < 0 && !said)
 		rc = write_fail(f, &s->ref, "seal", -rc);
-	close(s->bucket);
+	if (bucket >= 0)
+		close(bucket);
 	close(s->fd);
 	free(s);
 	pt_done_call(done, rc);
@@ -247,7 +252,6 @@ void pt_file_abort(void *h, void *blob)
 	pt_file_name(&s->ref, name);
 	if (f->pid == getpid())
 		unlinkat(f->token.fd, name, 0);
-	close(s->bucket);
 	close(s->fd);
 	free(s);
 }

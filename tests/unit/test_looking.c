@@ -258,6 +258,14 @@ START_TEST(who_waits_for_an_idle_filling_has_it_done_by_all_threads)
 }
 END_TEST
 
+/* Soon, and not when the hour below is over. */
+static void must_release(struct source *s)
+{
+	for (int i = 0; i < 10000 && !atomic_load(&s->releases); i++)
+		usleep(1000);
+	ck_assert_int_eq(atomic_load(&s->releases), 1);
+}
+
 static void hush_for_an_hour(void)
 {
 	cache->rest_ns = INT64_C(2) * 3600 * 1000000000;
@@ -268,7 +276,6 @@ START_TEST(an_idle_filling_rests_while_somebody_loads_but_not_when_somebody_wait
 {
 	struct source s = { .seed = 2 }, unused = { .seed = 2 };
 	struct pt_vcache_file *f, *g;
-	int i;
 
 	begin(64 * MIB);
 	hush_for_an_hour();
@@ -279,9 +286,7 @@ START_TEST(an_idle_filling_rests_while_somebody_loads_but_not_when_somebody_wait
 	ck_assert_int_eq(atomic_load(&s.reads), 0);
 	ck_assert_int_eq(copy(1, PT_VCACHE_KEEP, 40 * MIB, &unused, &g), 1);
 	ck_assert_int_eq(wait_end(g), 1);
-	for (i = 0; i < 10000 && !atomic_load(&s.releases); i++)        /* nothing of it rests on */
-		usleep(1000);
-	ck_assert_int_eq(atomic_load(&s.releases), 1);
+	must_release(&s);       /* nothing of it rests on */
 	pt_vcache_put(cache, f);
 	pt_vcache_put(cache, g);
 	end();
@@ -313,7 +318,6 @@ START_TEST(an_idle_filling_with_nothing_left_to_do_does_not_rest)
 	struct source s = { .seed = 2, .fails = _i == 2 }, later = { .seed = 3 };
 	struct pt_vcache_source source = { .read = source_read, .release = source_release, .ctx = &s, .subject = 7 };
 	struct pt_vcache_file *f, *g = NULL;
-	int i;
 
 	begin(128 * MIB);
 	hush_for_an_hour();
@@ -328,9 +332,7 @@ START_TEST(an_idle_filling_with_nothing_left_to_do_does_not_rest)
 	} else {
 		ck_assert_int_eq(pt_vcache_fill_range(cache, f, 0, 40 * MIB), _i == 1 ? 0 : -EAGAIN);
 	}
-	for (i = 0; i < 10000 && !atomic_load(&s.releases); i++)
-		usleep(1000);
-	ck_assert_int_eq(atomic_load(&s.releases), 1);
+	must_release(&s);
 	pt_vcache_put(cache, f);
 	pt_vcache_put(cache, g);
 	end();

@@ -284,12 +284,46 @@ START_TEST(a_seal_never_replaces_an_object)
 }
 END_TEST
 
+static int descriptors(void)
+{
+	DIR *d = opendir("/proc/self/fd");
+	int n = 0;
+
+	MUST(d);
+	while (readdir(d))
+		n++;
+	closedir(d);
+	return n;
+}
+
+START_TEST(an_upload_has_one_descriptor)
+{
+	void *blobs[100];
+	int before = 0;
+
+	MUST_WORK(pt_data_file_open(dir, &data));
+	for (int i = 0; i < 100; i++) {
+		struct pt_blob_ref ref = blob_new(PT_BLOB_PLAIN);
+
+		MUST_WORK(pt_data_create(&data, &ref, 0, &blobs[i]));
+		if (!i)
+			before = descriptors();         /* with that of the folder in staging/ */
+	}
+	ck_assert_int_eq(descriptors() - before, 99);
+	for (int i = 0; i < 100; i++)
+		if (i % 2)
+			pt_data_abort(&data, blobs[i]);
+		else
+			MUST_WORK(pt_data_seal(&data, blobs[i], 0));
+	ck_assert_int_eq(descriptors(), before - 1);
+	pt_data_close(&data);
+}
+END_TEST
+
 START_TEST(descriptors_stay_few)
 {
 	struct pt_blob_ref refs[400];
 	char b[2];
-	int open_fds = 0;
-	DIR *d;
 
 	MUST_WORK(pt_data_file_open(dir, &data));
 	for (int i = 0; i < 400; i++) {
@@ -303,11 +337,7 @@ START_TEST(descriptors_stay_few)
 			MUST_WORK(blob_get(&data, &refs[i], b, 2, 0));
 			MUST(b[0] == (char)i && b[1] == (char)(i >> 8));
 		}
-	d = opendir("/proc/self/fd");
-	while (readdir(d))
-		open_fds++;
-	closedir(d);
-	ck_assert_int_le(open_fds, 256 + 30);
+	ck_assert_int_le(descriptors(), 256 + 30);
 	/* One that another process removes is not served for ever: it is gone for who opens it anew. */
 	for (int i = 0; i < 400; i++)
 		MUST_WORK(pt_data_remove(&data, &refs[i]));
@@ -540,6 +570,7 @@ int main(void)
 	tcase_add_test(tcase, what_dead_writers_staged_is_swept_and_the_living_keep_theirs);
 	tcase_add_test(tcase, a_killed_sealer_leaves_whole_objects_only);
 	tcase_add_test(tcase, a_seal_never_replaces_an_object);
+	tcase_add_test(tcase, an_upload_has_one_descriptor);
 	tcase_add_test(tcase, descriptors_stay_few);
 	tcase_add_test(tcase, space_of_what_others_remove_is_given_back);
 	tcase_add_test(tcase, objects_are_plain_files_that_nobody_writes_again);
