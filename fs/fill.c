@@ -129,9 +129,9 @@ static bool wait_in_time(fuse_req_t req, struct pt_fs *fs, struct pt_vcache_file
 			return rc == 1;
 		passed = pt_time_boot_ns() - begin;
 		gained = pt_vcache_file_filled(fs->cache, file) - before;
-		/* Pieces that are under way count as one, and threads that wake and checksums that are looked up do not count. */
 		if (rc == -ENOBUFS)
 			break;
+		/* Pieces that are under way count as one, and threads that wake and checksums that are looked up do not count. */
 		if (passed > budget / HEAD_PART && (double)(gained + PT_VCACHE_PIECE) * (double)budget < (double)(size - before) * (double)passed)
 			break;
 	}

@@ -154,13 +154,12 @@ static bool is_anything(int dirfd, const char *name)
 	return true;
 }
 
-/* A bucket of objects that holds something. */
+/* A bucket of objects that holds something, or cannot be looked into. */
 static bool is_full_bucket(int dirfd, const char *name)
 {
-	int any = 0;
+	int any = 0, rc = any_entry(dirfd, name, is_anything, &any);
 
-	(void)any_entry(dirfd, name, is_anything, &any);
-	return any;
+	return any || (rc < 0 && rc != -ENOTDIR);
 }
 
 /* The log of an index that is not there: SQLite would take it for a new one's. */

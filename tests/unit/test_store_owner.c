@@ -267,6 +267,22 @@ START_TEST(a_link_in_place_of_a_bucket_is_refused_by_all_that_would_follow_it)
 }
 END_TEST
 
+/* They were never of use, but what they lead to may be all that is left. */
+START_TEST(a_store_with_links_in_place_of_folders_of_objects_gets_no_new_index)
+{
+	struct pt_blob_ref ref = sealed();
+	char bucket[16];
+
+	close_store();
+	bucket_of(&ref, bucket);
+	MUST(renameat(at, bucket, out, "theirs") == 0 && symlinkat("../../outside/theirs", at, bucket) == 0);
+	MUST(unlinkat(at, "index.db", 0) == 0);
+	MUST_FAIL(EIO, pt_store_open(path, &create, &store));
+	ck_assert_ptr_nonnull(strstr(pt_fail_sentence(), "no index"));
+	ck_assert(faccessat(at, "index.db", F_OK, AT_SYMLINK_NOFOLLOW) < 0);
+}
+END_TEST
+
 START_TEST(an_object_is_read_also_where_the_kernel_cannot_open_it_in_one_call)
 {
 	struct pt_blob_ref ref = sealed();
@@ -545,6 +561,7 @@ int main(void)
 	tcase_add_loop_test(tcase, a_link_that_comes_while_the_store_is_open_leads_nowhere, 0, 3);
 	tcase_add_loop_test(tcase, a_link_in_place_of_a_bucket_is_refused_by_all_that_would_follow_it, 0, 2);
 	tcase_add_loop_test(tcase, a_link_in_place_of_an_object_is_refused, 0, 2);
+	tcase_add_test(tcase, a_store_with_links_in_place_of_folders_of_objects_gets_no_new_index);
 	tcase_add_loop_test(tcase, an_object_is_read_also_where_the_kernel_cannot_open_it_in_one_call, 0, 2);
 	tcase_add_test(tcase, a_link_among_the_marks_of_processes_is_not_followed);
 	tcase_add_loop_test(tcase, a_link_in_place_of_the_snapshots_is_refused, 0, 2);
