@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -99,6 +100,11 @@ def damage_on_disk(pattern, piece):
                 f.write(bytes([whole[at] ^ 1]))
 
 
+def ledger_bytes():
+    """What processes of this machine have told each other that they verified, and found damaged."""
+    return sum(p.stat().st_size for p in (work / "store/verified").glob("*"))
+
+
 def read(path, want, step=MIB):
     """In whole chunks, or other pieces: (those that are EIO, those that are wrong)."""
     failed = wrong = 0
@@ -120,12 +126,21 @@ for name, bytes_ in data.items():
     write(writer, name, bytes_)
 model, damaged = ({key: random.Random(name + key).randbytes(2 * MIB) for key in "ab"} for name in ("model", "damaged"))
 write_model(writer, "model", model)
+writer.stop()
+# As on a machine that was booted since: nothing counts as verified.
+daemon.terminate()
+daemon.wait(timeout=60)
+shutil.rmtree(work / "store/verified", ignore_errors=True)
+daemon = start_daemon()
+writer = Mount("later", "tcp")
 write_model(writer, "damaged", damaged)
 writer.stop()
+uploaded = ledger_bytes()
 
 first = Mount("first", "rdma")
 check("what is whole is read", read(first / "arena/full.bin", data["arena"]) == (0, 0))
 check("it came by RDMA", first.metric("rdma_reads_total") > 0)
+check("what the daemon verified for it, it tells the folder's other readers", ledger_bytes() > uploaded > 0)
 first.stop()
 flip_in_memory(daemon.pid, data["arena"][2 * MIB + 1000:2 * MIB + 1100])
 second = Mount("second", "rdma")
@@ -146,9 +161,11 @@ def columns(key, half):
 
 
 check("columns of a tensor of a file are read", columns("b", 0) == (0, 0))
+told = ledger_bytes()
 damage_on_disk("*.blob", damaged["b"][MIB:MIB + 100])
 failed, wrong = read(second / "damaged/b/tp=0of2,dim=1/shard.bin", b"".join(damaged["b"][at:at + 2048] for at in range(0, 2 * MIB, 4096)), step=4096)
 check(f"a byte damaged on disk in a file of several tensors is an error ({failed}), never data ({wrong})", failed > 0 and wrong == 0)
+check("and what was told of it is withdrawn", ledger_bytes() > told)
 second.stop()
 
 third = Mount("third", "rdma", timeout=5)

@@ -15,6 +15,7 @@
 #include "base/io.h"
 #include "base/log.h"
 #include "base/size.h"
+#include "manifest/checked.h"
 #include "manifest/key.h"
 #include "manifest/record_small.h"
 #include "net/rdma.h"
@@ -310,10 +311,10 @@ static uint64_t hashed_off(const struct pt_blob_ref *ref, const uint8_t *data, u
 }
 
 /* Every chunk of a native object, or of a file of tensors, against the checksums that the index keeps. One that was not committed yet has none (its upload was checked), nor
- * has an ordinary file. */
-static int verify(struct server *s, const struct pt_blob_ref *ref, const uint8_t *data, uint64_t bytes)
+ * has an ordinary file. *ret_all: there was a checksum for each. */
+static int verify(struct server *s, const struct pt_blob_ref *ref, const uint8_t *data, uint64_t bytes, bool *ret_all)
 {
-	uint64_t count_chunks, version, payload = hashed_off(ref, data, bytes), off;
+	uint64_t count_chunks = 0, version, payload = hashed_off(ref, data, bytes), off;
 	struct pt_buf value = PT_BUF_INIT;
 	struct pt_rkey key;
 	const uint8_t *hashes;
@@ -331,14 +332,19 @@ static int verify(struct server *s, const struct pt_blob_ref *ref, const uint8_t
 			rc = pt_fail(EIO, "chunk %llu of object %s does not match its checksum: the daemon's disk or memory is damaged; restore this tensor",
 				     (unsigned long long)i, hex);
 			pt_log(PT_LOG_ERROR, "%s", pt_fail_sentence());
+			pt_data_doubt(&s->store->data, ref);
 		}
 	}
+	*ret_all = count_chunks && count_chunks == (bytes - payload + PT_HASH_CHUNK - 1) / PT_HASH_CHUNK;
 	pt_buf_done(&value);
 	return rc;
 }
 
+/* What was verified, or found damaged, is told to who reads the same folder on this machine. */
 static int load(struct server *s, const struct pt_blob_ref *ref, uint8_t *data, uint64_t bytes)
 {
+	uint64_t stamp = pt_data_stamp(&s->store->data, ref);
+	bool all;
 	int rc = 0;
 
 	for (uint64_t at = 0; rc == 0 && at < bytes; at += LOAD_BYTES) {
@@ -346,7 +352,11 @@ static int load(struct server *s, const struct pt_blob_ref *ref, uint8_t *data, 
 
 		rc = pt_data_read(&s->store->data, &range, 1);
 	}
-	return rc < 0 ? rc : verify(s, ref, data, bytes);
+	if (rc == 0)
+		rc = verify(s, ref, data, bytes, &all);
+	if (rc == 0 && all && stamp && bytes >= PT_CHECKED_KEPT_MIN && pt_data_stamp(&s->store->data, ref) == stamp)
+		pt_data_prove(&s->store->data, ref, stamp);
+	return rc;
 }
 
 /* A fresh entry, loaded; the lock is given up meanwhile. */
