@@ -36,7 +36,7 @@ struct rebuild {
 /* ---- the base: a snapshot ---- */
 static int copy_file(int from_dir, const char *from, int to_dir, const char *to)
 {
-	int in = openat(from_dir, from, O_RDONLY | O_CLOEXEC | O_NOFOLLOW), out = openat(to_dir, to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0640), rc = 0;
+	int in = openat(from_dir, from, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK), out = openat(to_dir, to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0640), rc = 0;
 	uint8_t *buf = pt_malloc(COPY_BYTES);
 	uint64_t at = 0;
 	int64_t n = 1;

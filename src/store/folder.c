@@ -29,8 +29,8 @@ int pt_folder_owner_set(int dirfd, int fd)
 		return -errno;
 	if ((dir.st_uid == st.st_uid && dir.st_gid == st.st_gid) || !is_just_made(&st))
 		return 0;
-	/* A root without the right to, or without such a user where it is root. */
-	if (fchown(fd, dir.st_uid, dir.st_gid) == 0 || errno == EPERM || errno == EINVAL)
+	/* A root without the right to, or without such a user where it is root, or a filesystem without owners that can be set. */
+	if (fchown(fd, dir.st_uid, dir.st_gid) == 0 || errno == EPERM || errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP)
 		return 0;
 	return -errno;
 }

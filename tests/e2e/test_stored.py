@@ -405,7 +405,7 @@ def test_a_pipe_in_a_file_s_place_is_an_error(again):
 def test_a_copy_is_not_made_while_somebody_loads_the_file(again):
     mnt, path, data = again()
     rests = 0
-    for n in range(5):
+    for n in range(40):                                 # until the thread that gets what the processors have left comes to it in time
         name = path.parent / f"model{n}.safetensors"
         name.write_bytes(data)
         with open(name, "rb"), open(name, "rb"):        # as loaders do, for its header and for its bytes
@@ -414,6 +414,8 @@ def test_a_copy_is_not_made_while_somebody_loads_the_file(again):
             wait_for(lambda: metrics(mnt)["ptio_cache_fills_total"] == n + 1)
         rests += metrics(mnt)["ptio_cache_rests_total"]
         assert read(name) == data
+        if n >= 4 and (rests or not passes(mnt)):
+            break
     assert bool(rests) == bool(passes(mnt))
 
 
