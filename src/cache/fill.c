@@ -101,6 +101,12 @@ static bool is_dear_locked(const struct pt_vcache_file *f)
 	return !f->whole && !f->kept && f->holds == 2 && f->memory_ns / DEAR > f->read_ns;
 }
 
+/* To go on would take longer than to read all of it from its source. */
+static bool is_long_locked(const struct pt_vcache_file *f)
+{
+	return (double)(f->size - f->filled) * (double)(f->memory_ns + f->read_ns) > (double)f->size * (double)f->read_ns;
+}
+
 /* ---- pieces ---- */
 
 static bool piece_read(struct pt_vcache_file *f, uint64_t off, uint64_t len, int64_t *ret_memory_ns, int64_t *ret_read_ns)
@@ -471,7 +477,7 @@ static int wait_for(struct pt_vcache *c, struct pt_vcache_file *f, int64_t ns, b
 
 	pthread_mutex_lock(&c->lock);
 	while (!f->whole && !f->failed && rc == 0) {
-		dear = cheap && f->filled >= DEAR_SEEN && is_dear_locked(f);
+		dear = cheap && f->filled >= DEAR_SEEN && is_dear_locked(f) && is_long_locked(f);
 		if (dear)
 			break;
 		rc = pthread_cond_timedwait(&c->cond, &c->lock, &until);

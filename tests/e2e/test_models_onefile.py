@@ -126,7 +126,8 @@ def test_a_large_tensor_moves_each_byte_once(mounts, options):
     before = moved(mnt)
     assert torch.equal(torch.load(mnt / "m" / "b" / "full.pt"), sd["b"])
     if json.loads((mnt / ".ptio/status.json").read_text())["direct_io"]:     # else the kernel cuts requests where it likes
-        assert moved(mnt) - before <= (36 + 4) * MIB
+        given_up = 24 if metrics(mnt)["ptio_cache_dear_total"] else 0         # pieces of a copy for which this machine's memory came too slowly
+        assert moved(mnt) - before <= (36 + 4 + given_up) * MIB
     assert np.array_equal(np.load(mnt / "m" / "b" / "full.npy", mmap_mode="r"), sd["b"].numpy())
     assert torch.equal(torch.load(mnt / "m" / "b" / "tp=1of2,dim=1" / "shard.pt"), sd["b"][:, 1536:])
 
