@@ -88,7 +88,7 @@ def fresh(args, env, fn, options="", known=True):
             m.stop()
 
 
-TAKE = "import mmap, sys; m = mmap.mmap(-1, int(sys.argv[1]), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS); m.madvise(mmap.MADV_HUGEPAGE); m[::4096] = bytes(len(m) // 4096)"
+TAKE = "import mmap, sys; m = mmap.mmap(-1, int(sys.argv[1]), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS); m.madvise(mmap.MADV_HUGEPAGE); m[::4096] = bytes((len(m) + 4095) // 4096)"
 
 
 def have_memory(size):
