@@ -125,7 +125,7 @@ def mounts(scratch):
     yield make
     codes = [m.stop() for m in made]
     bad = [pathlib.Path(str(m.point) + ".log").read_text()[-4000:] for m, c in zip(made, codes) if c != 0]
-    assert not bad, "ptiofs ended badly:\n" + "\n".join(bad)
+    assert not bad, f"ptiofs ended badly, by {[c for c in codes if c]}:\n" + "\n".join(bad)
 
 
 @pytest.fixture
