@@ -72,7 +72,7 @@ static int writer_make(struct pt_fs *fs, const struct pt_fs_file *f, const struc
 static int publish(struct pt_fs *fs, struct pt_fs_file *f, const struct pt_node *n, struct pt_shard_writer *w, int rc, const char *dir, const char *name, bool last,
 		   bool *ret_more)
 {
-	char sentence[PT_FAIL_SENTENCE_MAX];
+	char sentence[PT_FAIL_SENTENCE_MAX], key[PT_KEY_MAX + 1];
 	bool incomplete = false;
 
 	*ret_more = false;
@@ -91,9 +91,11 @@ static int publish(struct pt_fs *fs, struct pt_fs_file *f, const struct pt_node 
 	if (rc == 0)
 		rc = pt_shard_writer_publish(w);
 	snprintf(sentence, sizeof(sentence), "%s", pt_fail_sentence());
+	if (rc < 0 && pt_node_key(fs->repo, n->parent, key) < 0)
+		key[0] = '\0';
 	name_drop(fs, f, n);
-	if (rc < 0)
-		return pt_fail(-rc, "%s/%s: %s", dir, name, sentence);
+	if (rc < 0)                     /* the whole name: what is told has none any more */
+		return pt_fail(-rc, "%s%s%s/%s: %s", key, key[0] ? "/" : "", dir, name, sentence);
 	atomic_fetch_add(&fs->counters.published, 1);
 	return 1;
 }
@@ -127,9 +129,13 @@ int pt_fs_shards_spill_locked(struct pt_fs_file *f, int fd)
 	const struct pt_buf *head = pt_shard_writer_head(f->shards);
 	int rc;
 
-	if (!head)
+	if (!head) {
+		rc = pt_shard_writer_feed(f->shards, NULL, 0);
+		if (rc < 0)             /* what it has failed for stays the reason */
+			return rc;
 		return pt_fail(EINVAL, "a rank's state dict is stored tensor by tensor while it is written, so it can neither be read before it is closed nor written "
-			       "elsewhere than at its end: write it under a name that begins with a dot, and rename that");
+				       "elsewhere than at its end: write it under a name that begins with a dot, and rename that");
+	}
 	rc = pt_io_pwrite(fd, head->data, head->len, 0);
 	return rc < 0 ? pt_fail(-rc, "cannot write a spool file: %s", strerror(-rc)) : 0;
 }

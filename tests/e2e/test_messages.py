@@ -160,3 +160,18 @@ def test_the_command_follows_links_as_a_mount_does(ptio, scratch, mnt):
     assert "/elsewhere" in ptio("get", "out/w/full").stderr
     assert ptio("rm", "policy/latest").returncode == 0        # the link, not what it leads to
     assert sorted(os.listdir(mnt / "policy")) == ["step=1"]
+
+
+def test_what_a_state_dict_is_refused_for_is_told_to_the_end_and_with_its_whole_name(mnt):
+    directory = mnt.key("models/policy")
+    whole = clients.source(X, "pt", mnt.point.parent).read_bytes()
+    fd = os.open(directory / "tp=0of2,step=1" / "model.pt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    with pytest.raises(OSError):
+        os.write(fd, whole)
+    with pytest.raises(OSError):
+        os.pwrite(fd, whole[:100], 0)           # as a program that looks at no error
+    with pytest.raises(OSError):
+        os.close(fd)
+    lines = mnt.errors().splitlines()
+    assert lines and all("no plan says how it is split" in line for line in lines), lines
+    assert "models/policy/tp=0of2,step=1/model.pt: " in lines[-1]
