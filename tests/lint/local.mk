@@ -3,6 +3,7 @@ lint_tests = \
 	tests/lint/exports \
 	tests/lint/headers \
 	tests/lint/layers \
+	tests/lint/pages \
 	tests/lint/sentences \
 	tests/lint/style
 EXTRA_DIST += $(lint_tests)
