@@ -73,6 +73,7 @@ def stored_bytes(store):
 
 
 def main():
+    sys.stdout.reconfigure(line_buffering=True)     # ptio prints to it, too
     mount, store, ptio = sys.argv[1:]
     checkpoint = checkpoint_path()
     tensors = safetensors.numpy.load_file(checkpoint)

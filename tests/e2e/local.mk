@@ -21,6 +21,7 @@ EXTRA_DIST += \
 	tests/e2e/test_messages.py \
 	tests/e2e/test_metadata.py \
 	tests/e2e/test_proved.py \
+	tests/e2e/test_readme.py \
 	tests/e2e/test_remote.py \
 	tests/e2e/test_sealed.py \
 	tests/e2e/test_store_taken_away.py \

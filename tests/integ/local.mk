@@ -17,3 +17,7 @@ fs_tests = \
 	tests/integ/fs_write
 EXTRA_DIST += $(fs_tests) tests/integ/lib.sh
 TESTS += $(fs_tests)
+
+# What the scripts say.
+EXTRA_DIST += tests/integ/setup_says
+TESTS += tests/integ/setup_says
