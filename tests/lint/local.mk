@@ -1,5 +1,6 @@
 # Lint tests: rules of the house that a script can see.
 lint_tests = \
+	tests/lint/alone \
 	tests/lint/exports \
 	tests/lint/headers \
 	tests/lint/layers \
