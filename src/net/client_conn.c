@@ -1,6 +1,7 @@
 /* net/client_conn.c - the bytes of a client's connection: handshake, frames out, frames in. All of it on the owner's thread. */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -77,11 +78,23 @@ static int out_iov(const struct pt_net_client *c, struct iovec iov[2])
 	return n;
 }
 
+/* A daemon that ends the connection before it has said anything may speak TLS where we do not, or the other way round. */
+static int64_t greeted(const struct pt_net_client *c, int64_t n)
+{
+	char said[PT_FAIL_SENTENCE_MAX];
+
+	if (n != -ECONNRESET || c->state != PT_CONN_HELLO || strstr(pt_fail_sentence(), "TLS"))
+		return n;
+	snprintf(said, sizeof(said), "%s", pt_fail_sentence());
+	return pt_fail(ECONNRESET, "%s, before the daemon said anything; see that %s (ptiod --tls, and PTIO_TLS=1 here)", said,
+		       c->tls ? "it speaks TLS as this side does" : "it does not speak TLS, as this side does not");
+}
+
 static int send_hello(struct pt_net_client *c)
 {
 	while (c->out_done < c->hello.len) {
 		struct iovec iov = { c->hello.data + c->out_done, c->hello.len - c->out_done };
-		int64_t n = pt_stream_send(&c->stream, &iov, 1);
+		int64_t n = greeted(c, pt_stream_send(&c->stream, &iov, 1));
 
 		if (n < 0)
 			return n == -EAGAIN ? -EAGAIN : (int)n;
@@ -317,7 +330,7 @@ out:
 /* 1: got something, 0: would block. */
 static int recv_into(struct pt_net_client *c, const struct iovec *iov, int count, uint64_t *got)
 {
-	int64_t n = pt_stream_recv(&c->stream, iov, count);
+	int64_t n = greeted(c, pt_stream_recv(&c->stream, iov, count));
 
 	if (n == -EAGAIN)
 		return 0;

@@ -328,8 +328,10 @@ static int open_remote(struct pt_store *s, const char *hosts, int transport, con
 		remote.rdma_gid = getenv("PTIO_RDMA_GID");
 	if (!remote.secret_file)
 		remote.secret_file = getenv("PTIO_SECRET_FILE");
-	if (tls && strcmp(tls, "1") == 0)
+	if (tls && (strcmp(tls, "1") == 0 || strcmp(tls, "on") == 0 || strcmp(tls, "yes") == 0))
 		remote.tls = true;
+	else if (tls && *tls && strcmp(tls, "0") != 0 && strcmp(tls, "off") != 0 && strcmp(tls, "no") != 0)
+		return pt_fail(EINVAL, "PTIO_TLS is 1 or 0, not \"%s\"", tls);
 	if (!remote.timeout_ns && timeout && *timeout) {
 		rc = pt_size_parse(timeout, &seconds);
 		if (rc < 0 || seconds < 1 || seconds > 86400)

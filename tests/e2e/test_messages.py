@@ -8,6 +8,7 @@ import pytest
 import clients
 from clients import random_array
 from conftest import PTIO, PTIOFS
+from daemons import Daemon
 
 X = random_array("float32", (8, 6), 1)
 
@@ -175,3 +176,18 @@ def test_what_a_state_dict_is_refused_for_is_told_to_the_end_and_with_its_whole_
     lines = mnt.errors().splitlines()
     assert lines and all("no plan says how it is split" in line for line in lines), lines
     assert "models/policy/tp=0of2,step=1/model.pt: " in lines[-1]
+
+
+@pytest.mark.parametrize("daemons,ours", (((), "on"), (("--tls",), "0")))
+def test_where_one_side_speaks_tls_and_the_other_does_not_that_is_said(scratch, daemons, ours):
+    daemon = Daemon(scratch, "mem:64M", *daemons).start()
+    try:
+        env = {**os.environ, "PTIO_SECRET_FILE": str(daemon.secret), "PTIO_TIMEOUT": "5"}
+        for value, words in ((ours, ("TLS", "ptiod --tls")), ("maybe", ("PTIO_TLS", "maybe"))):
+            done = subprocess.run([str(PTIO), "-s", daemon.uri, "ls"], env={**env, "PTIO_TLS": value}, capture_output=True, text=True)
+            assert done.returncode == 1
+            assert all(word in done.stderr for word in words), done.stderr
+        same = {"on": "off", "0": "yes"}[ours]
+        assert subprocess.run([str(PTIO), "-s", daemon.uri, "ls"], env={**env, "PTIO_TLS": same}).returncode == 0
+    finally:
+        daemon.stop()
