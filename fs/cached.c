@@ -52,6 +52,8 @@ int pt_fs_cached_start(struct pt_fs *fs)
 		rc = pt_workers_create(cpus < 2 ? 2 : cpus > WORKERS_MAX ? WORKERS_MAX : (uint32_t)cpus, &fs->workers);
 	if (rc == 0)
 		rc = pt_buffers_init(&fs->buffers, BUFFERS);
+	if (rc == 0)
+		rc = pt_share_init(&fs->share, &fs->buffers);
 	fs->buffers.watch = (struct pt_buffers_watch){ pt_fs_memory_add, pt_fs_memory_remove, fs };
 	if (rc == 0)
 		rc = pt_vcache_create(fs->options->serve == PT_SERVE_STREAM ? 0 : fs->options->cache_size, fs->workers, &fs->cache);
@@ -68,6 +70,7 @@ void pt_fs_cached_stop(struct pt_fs *fs)
 	fs->cache = NULL;
 	pt_workers_free(fs->idle);
 	fs->idle = NULL;
+	pt_share_done(&fs->share);
 	pt_buffers_done(&fs->buffers);
 	pt_workers_free(fs->workers);
 	fs->workers = NULL;
@@ -116,6 +119,7 @@ static uint64_t ahead_cut(void *ctx, uint64_t off, uint64_t max)
  * read a request at a time, O_DIRECT of another in several at once. */
 static void stream(struct pt_fs *fs, struct pt_fs_handle *h, struct pt_fs_inode *i, bool again, struct fuse_file_info *fi)
 {
+	struct pt_vcache_key key;
 	bool asked = fi->flags & O_DIRECT, direct = fs->direct_mmap && !again && !asked && pt_fs_reader_large(fs, i);
 
 	fi->keep_cache = !direct;
@@ -125,7 +129,8 @@ static void stream(struct pt_fs *fs, struct pt_fs_handle *h, struct pt_fs_inode 
 	else if (!asked || !pt_fs_reader_large(fs, i))
 		return;
 	h->fs = fs;
-	if (pt_ahead_create(fs->workers, &fs->buffers, pt_fs_reader_size(i), pt_fs_reader_align(i), ahead_read, ahead_cut, h, &h->ahead) < 0)
+	pt_fs_reader_key(fs, i, &key);
+	if (pt_ahead_create(fs->workers, &fs->share, &key, pt_fs_reader_size(i), pt_fs_reader_align(i), ahead_read, ahead_cut, h, &h->ahead) < 0)
 		pt_fail_clear();        /* slower */
 }
 
@@ -458,6 +463,7 @@ int pt_fs_cached_text(struct pt_fs *fs, void (*metric)(struct pt_buf *out, const
 	       atomic_load(&fs->counters.given_opens));
 	metric(out, "fs_open_waits_total", "counter", "Opens that waited for a view to be whole in memory.", atomic_load(&fs->counters.open_waits));
 	metric(out, "fs_ahead_bytes_total", "counter", "Bytes answered from what was read ahead.", atomic_load(&fs->counters.ahead_bytes));
+	metric(out, "fs_shared_bytes_total", "counter", "Bytes read ahead for one reader that another one of the same file took.", pt_share_bytes(&fs->share));
 	metric(out, "cache_limit_bytes", "gauge", "Memory that views may take.", s.limit);
 	metric(out, "cache_used_bytes", "gauge", "Memory that views take.", s.used);
 	metric(out, "cache_reserve_bytes", "gauge", "Memory that is, or is being made, ready for later revisions of views.", s.reserve);

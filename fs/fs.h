@@ -175,6 +175,7 @@ struct pt_fs {
 	atomic_uint_fast64_t where_serial;
 	struct pt_workers *workers;     /* cached.c */
 	struct pt_buffers buffers;
+	struct pt_share share;          /* of windows ahead, in these buffers */
 	struct pt_workers *idle;        /* where nobody else wants the processor */
 	struct pt_vcache *cache;
 	atomic_bool stored_taken, stored_refused;       /* the kernel passes reads through to the store's files; it does not */

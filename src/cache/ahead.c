@@ -1,7 +1,7 @@
 /* cache/ahead.c - the windows ahead of one open file.
  *
  * A window is FREE, QUEUED (to be read, by a worker that has been told or by the reader's own thread), READING, READY, or LEFT (no longer wanted, while being read).
- * Its buffer goes back to the pool when it is FREE and no lease uses it. Errors are not kept: the window becomes FREE, and the reader reads for itself and gets its own error.
+ * Its memory, which it may share with another reader's of the same file (share.h), is let go when it is FREE and no lease uses it. Errors are not kept: the window becomes FREE, and the reader reads for itself and gets its own error.
  *
  * Where reading is a matter of copying (the threads that read did not sleep), more of them than processors only get in each other's way: one processor is left to the
  * reader, and a request whose window is not there yet is not one that sleeps, it reads the next window that nobody has begun. Where reads are waited for, all windows are under
@@ -35,7 +35,7 @@ struct slot {
 	bool told;                      /* QUEUED: it is in the workers' queue */
 	uint64_t off, len;
 	uint64_t taken;                 /* bytes that were asked for */
-	void *buffer;
+	struct pt_share_window *window; /* held, unless FREE without leases */
 	uint32_t leases;
 };
 
@@ -43,7 +43,9 @@ struct pt_ahead {
 	pthread_mutex_t lock;           /* the rest, but for what never changes */
 	pthread_cond_t cond;            /* a window has been read */
 	struct pt_workers *workers;
-	struct pt_buffers *buffers;
+	struct pt_share *share;
+	bool has_key;
+	struct pt_vcache_key key;
 	pt_ahead_read_fn *read;
 	pt_ahead_cut_fn *cut;           /* or NULL */
 	void *ctx;
@@ -65,11 +67,11 @@ static void slot_read(struct pt_work *work);
 /* The window's bytes: as far into a page as in the file. */
 static uint8_t *slot_data(const struct slot *s)
 {
-	return (uint8_t *)s->buffer + s->off % PT_BUFFER_PAD;
+	return (uint8_t *)s->window->buffer + s->off % PT_BUFFER_PAD;
 }
 
-int pt_ahead_create(struct pt_workers *workers, struct pt_buffers *buffers, uint64_t size, uint64_t align, pt_ahead_read_fn *read, pt_ahead_cut_fn *cut,
-		    void *ctx, struct pt_ahead **ret_ahead)
+int pt_ahead_create(struct pt_workers *workers, struct pt_share *share, const struct pt_vcache_key *key, uint64_t size, uint64_t align, pt_ahead_read_fn *read,
+		    pt_ahead_cut_fn *cut, void *ctx, struct pt_ahead **ret_ahead)
 {
 	struct pt_ahead *a = pt_calloc(1, sizeof(*a));
 	uint32_t i;
@@ -79,7 +81,10 @@ int pt_ahead_create(struct pt_workers *workers, struct pt_buffers *buffers, uint
 	pthread_mutex_init(&a->lock, NULL);
 	pthread_cond_init(&a->cond, NULL);
 	a->workers = workers;
-	a->buffers = buffers;
+	a->share = share;
+	a->has_key = key != NULL;
+	if (key)
+		a->key = *key;
 	a->read = read;
 	a->cut = cut;
 	a->ctx = ctx;
@@ -113,9 +118,9 @@ static void slot_empty_locked(struct slot *s)
 {
 	if (s->state == READY)
 		s->state = FREE;
-	if (s->state == FREE && s->buffer && !s->leases) {
-		pt_buffers_put(s->ahead->buffers, s->buffer);
-		s->buffer = NULL;
+	if (s->state == FREE && !s->leases) {
+		pt_share_put(s->ahead->share, s->window);
+		s->window = NULL;
 	}
 }
 
@@ -173,23 +178,27 @@ static uint64_t sleeps(void)
 	return getrusage(RUSAGE_THREAD, &usage) == 0 ? (uint64_t)usage.ru_nvcsw : 0;
 }
 
-/* Reads a window that is QUEUED and that nobody else has; without the lock meanwhile. */
+/* Reads a window that is QUEUED and that no thread of this reader has, unless another reader of the file does so or has; without the lock meanwhile. */
 static void slot_fill_locked(struct pt_ahead *a, struct slot *s)
 {
-	uint64_t slept;
-	int64_t n;
+	bool mine, all_read = true;
+	uint64_t slept = 0;
 
 	s->state = READING;
 	pthread_mutex_unlock(&a->lock);
-	slept = sleeps();
-	n = a->read(a->ctx, slot_data(s), s->len, s->off);
-	slept = sleeps() - slept;
+	mine = pt_share_begin(a->share, s->window);
+	if (mine) {
+		slept = sleeps();
+		all_read = a->read(a->ctx, slot_data(s), s->len, s->off) == (int64_t)s->len;
+		slept = sleeps() - slept;
+		pt_share_end(a->share, s->window, all_read);
+	}
 	pthread_mutex_lock(&a->lock);
 	if (slept)
 		a->sleepy = SLEEPY;
-	else if (a->sleepy)
+	else if (mine && a->sleepy)
 		a->sleepy--;
-	s->state = s->state == READING && n >= 0 && (uint64_t)n == s->len ? READY : FREE;
+	s->state = s->state == READING && all_read ? READY : FREE;
 	if (s->state == FREE)
 		slot_empty_locked(s);
 	pthread_cond_broadcast(&a->cond);
@@ -255,12 +264,11 @@ static void fetch_locked(struct pt_ahead *a, uint64_t from, uint64_t end)
 		s = &a->slot[i];
 		if (s->state != FREE || s->leases)
 			continue;
-		if (!s->buffer)
-			s->buffer = pt_buffers_get(a->buffers);
-		if (!s->buffer)
-			break;
 		s->off = a->fetched;
 		s->len = window_end(a, s->off) - s->off;
+		s->window = pt_share_get(a->share, a->has_key ? &a->key : NULL, s->off, s->len);
+		if (!s->window)
+			break;
 		s->taken = 0;
 		s->state = QUEUED;
 		a->fetched = s->off + s->len;

@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
-#include "cache/memory.h"
+#include "cache/share.h"
 #include "cache/work.h"
 
 #define PT_AHEAD_SLOTS 16               /* up to 8 ahead of the reader, the others in use by it */
@@ -22,9 +22,10 @@ typedef int64_t pt_ahead_read_fn(void *ctx, void *buf, uint64_t len, uint64_t of
 /* Where a window that begins at off had best end: after off, at most max bytes later. Called with the lock held. */
 typedef uint64_t pt_ahead_cut_fn(void *ctx, uint64_t off, uint64_t max);
 
-/* read is called by the workers and by pt_ahead_get until close, cut by pt_ahead_get. align: where windows begin, modulo their size, when cut is NULL. -ENOMEM. */
-int pt_ahead_create(struct pt_workers *workers, struct pt_buffers *buffers, uint64_t size, uint64_t align, pt_ahead_read_fn *read, pt_ahead_cut_fn *cut,
-		    void *ctx, struct pt_ahead **ret_ahead);
+/* read is called by the workers and by pt_ahead_get until close, cut by pt_ahead_get. align: where windows begin, modulo their size, when cut is NULL.
+ * key: of what is read, so that windows that begin and end alike are shared with others who read it; NULL: they are not. -ENOMEM. */
+int pt_ahead_create(struct pt_workers *workers, struct pt_share *share, const struct pt_vcache_key *key, uint64_t size, uint64_t align, pt_ahead_read_fn *read,
+		    pt_ahead_cut_fn *cut, void *ctx, struct pt_ahead **ret_ahead);
 /* Waits for reads under way; read is not called any more. Leases stay good. */
 void pt_ahead_close(struct pt_ahead *a);
 

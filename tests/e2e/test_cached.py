@@ -190,6 +190,27 @@ def test_large_reads_by_o_direct_are_read_ahead_each_byte_once(mounts):
     assert after["ptio_store_read_bytes_moved_total"] - before["ptio_store_read_bytes_moved_total"] <= len(want) * 5 // 4
 
 
+def test_two_readers_of_one_streamed_file_read_the_store_once(mounts):
+    mnt = mounts(options="serve=stream,cache_min=4096")
+    a = array(8, 32)
+    path = save(mnt, "two", a)
+    want, step = a.tobytes(), 1 << 20
+    before = metrics(mnt)
+    fds, bufs, got = [os.open(path, os.O_RDONLY | os.O_DIRECT) for _ in range(2)], [mmap.mmap(-1, step) for _ in range(2)], [[], []]
+    while True:     # by turns
+        counts = [os.readv(fd, [buf]) for fd, buf in zip(fds, bufs)]
+        if not any(counts):
+            break
+        for pieces, buf, n in zip(got, bufs, counts):
+            pieces.append(buf[:n])
+    [os.close(fd) for fd in fds]
+    for pieces in got:
+        assert b"".join(pieces)[-len(want):] == want
+    after = metrics(mnt)
+    assert after["ptio_store_read_bytes_moved_total"] - before["ptio_store_read_bytes_moved_total"] <= len(want) * 5 // 4
+    assert after["ptio_fs_shared_bytes_total"] - before["ptio_fs_shared_bytes_total"] >= len(want) * 3 // 4
+
+
 def test_a_warm_view_is_passed_through_and_read_without_the_driver(mounts):
     mnt = mounts()
     a = array(7)

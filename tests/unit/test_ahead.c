@@ -7,52 +7,17 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "ahead_reader.h"
 #include "base/alloc.h"
 #include "base/error.h"
-#include "cache/ahead.h"
-#include "cache_source.h"
 #include "lib/suite.h"
-
-static struct pt_workers *workers;
-static struct pt_buffers buffers;
-
-static void begin(uint32_t threads, uint32_t buffers_max)
-{
-	ck_assert_int_eq(pt_workers_create(threads, &workers), 0);
-	ck_assert_int_eq(pt_buffers_init(&buffers, buffers_max), 0);
-}
 
 static struct pt_ahead *ahead_of(struct source *s, uint64_t size)
 {
 	struct pt_ahead *a;
 
-	ck_assert_int_eq(pt_ahead_create(workers, &buffers, size, 0, source_read, NULL, s, &a), 0);
+	ck_assert_int_eq(pt_ahead_create(workers, &share, NULL, size, 0, source_read, NULL, s, &a), 0);
 	return a;
-}
-
-/* Every buffer has come back. */
-static void end(void)
-{
-	ck_assert_uint_eq(buffers.free_count, buffers.made);
-	pt_buffers_done(&buffers);
-	pt_workers_free(workers);
-}
-
-static uint64_t read_ahead(struct pt_ahead *a, uint64_t off, uint64_t len, uint64_t seed)
-{
-	struct pt_ahead_lease lease;
-	uint64_t done = 0;
-	int i;
-
-	if (!pt_ahead_get(a, off, len, &lease))
-		return 0;
-	for (i = 0; i < lease.iov_count; i++) {
-		check_bytes(lease.iov[i].iov_base, seed, off + done, lease.iov[i].iov_len);
-		done += lease.iov[i].iov_len;
-	}
-	ck_assert_uint_eq(done, len);
-	pt_ahead_put(&lease);
-	return 1;
 }
 
 struct watched {
@@ -114,7 +79,7 @@ START_TEST(a_sequential_reader_finds_its_bytes_fetched)
 	struct pt_ahead *a;
 
 	begin(2, 16);
-	ck_assert_int_eq(pt_ahead_create(workers, &buffers, size, 1234, source_read, NULL, &s, &a), 0);
+	ck_assert_int_eq(pt_ahead_create(workers, &share, NULL, size, 1234, source_read, NULL, &s, &a), 0);
 	for (off = 0; off < size; off += len) {
 		len = size - off < step ? size - off : step;
 		requests++;
@@ -141,7 +106,7 @@ START_TEST(windows_end_where_the_source_wants_them_to)
 	struct pt_ahead *a;
 
 	begin(2, 16);
-	ck_assert_int_eq(pt_ahead_create(workers, &buffers, size, 0, cut_read, cut, &s, &a), 0);
+	ck_assert_int_eq(pt_ahead_create(workers, &share, NULL, size, 0, cut_read, cut, &s, &a), 0);
 	for (off = 0; off < size; off += len) {
 		len = size - off < MIB ? size - off : MIB;
 		requests++;
@@ -211,7 +176,7 @@ START_TEST(threads_that_share_a_reader_never_wait_for_what_was_given_up)
 	int i;
 
 	begin(2, 16);
-	ck_assert_int_eq(pt_ahead_create(workers, &buffers, 32 * MIB, 64, source_read, NULL, &s, &a), 0);
+	ck_assert_int_eq(pt_ahead_create(workers, &share, NULL, 32 * MIB, 64, source_read, NULL, &s, &a), 0);
 	for (i = 0; i < 4; i++) {
 		t[i].a = a;
 		t[i].seed = (unsigned)i + 1;
@@ -366,7 +331,7 @@ START_TEST(requests_that_overtake_each_other_are_one_run)
 	int i;
 
 	begin(2, 40);
-	ck_assert_int_eq(pt_ahead_create(workers, &buffers, 64 * MIB, 128, source_read, NULL, &s, &a), 0);
+	ck_assert_int_eq(pt_ahead_create(workers, &share, NULL, 64 * MIB, 128, source_read, NULL, &s, &a), 0);
 	read_ahead(a, 0, MIB, 9);
 	read_ahead(a, MIB, MIB, 9);
 	for (at = 2; at + 4 <= 64; at += 4)
@@ -413,7 +378,7 @@ START_TEST(as_many_workers_read_as_helps)
 	uint64_t off;
 
 	begin(3, 40);
-	ck_assert_int_eq(pt_ahead_create(workers, &buffers, 64 * MIB, 0, busy_read, NULL, &b, &a), 0);
+	ck_assert_int_eq(pt_ahead_create(workers, &share, NULL, 64 * MIB, 0, busy_read, NULL, &b, &a), 0);
 	for (off = 0; off < 64 * MIB; off += MIB)
 		read_ahead(a, off, MIB, 3);
 	pt_ahead_close(a);
@@ -438,7 +403,7 @@ START_TEST(every_failing_allocation_is_told)
 	pt_alloc_fail_after(-1);
 	ck_assert_int_eq(rc, -ENOMEM);
 	pt_alloc_fail_after(0);
-	rc = pt_ahead_create(workers, &buffers, MIB, 0, source_read, NULL, &s, &a);
+	rc = pt_ahead_create(workers, &share, NULL, MIB, 0, source_read, NULL, &s, &a);
 	pt_alloc_fail_after(-1);
 	ck_assert_int_eq(rc, -ENOMEM);
 	end();
