@@ -116,6 +116,7 @@ def test_a_small_tensor_is_read_without_the_rest(mounts):
     assert moved(mnt) - before <= 2 * MIB
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("options", ["", "serve=stream", "serve=cache", "verify=whole", "verify=off"])
 def test_a_large_tensor_moves_each_byte_once(mounts, options):
     mnt = mounts(options=options)

@@ -16,6 +16,8 @@ from conftest import metrics
 from harm import forget_verified
 from test_cached import array, mmap_of, passes, save
 
+pytestmark = pytest.mark.alone          # how long an open waits hangs on how fast the store was
+
 MIB = 1 << 20
 
 

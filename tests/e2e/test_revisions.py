@@ -89,6 +89,7 @@ def reader(root, number, seconds, results):
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 def test_no_reader_ever_sees_a_mix_while_writers_publish_for_a_minute(mnt, torch_processes, stress):
     root = mnt.key("policy/w")
     torch.save(torch.full((8, 4096), -1.0), root / "full")
