@@ -1,13 +1,12 @@
 /* fs/file.c - ordinary files: one inode per node, mutable.
  *
  * A clean file is a sealed blob, or a container (container.c), read in place. The first change copies it to a spool that all openers of this mount share; flush, fsync and release
- * seal a dirty spool into a new blob, under the inode's lock: stat does not wait for that, nor do reads keep others out. A file that was renamed onto a view lives on for its open handles; its attributes go to the publication. */
+ * seal a dirty spool into a new blob (file_seal.c), under the inode's lock: stat does not wait for that, nor do reads keep others out. A file that was renamed onto a view lives on for its open handles; its attributes go to the publication. */
 #include "fs.h"
 #include "file_int.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,8 +15,6 @@
 #include "base/error.h"
 #include "base/io.h"
 #include "tree/shard_write.h"
-
-#define UPDATE_TRIES 20
 
 static bool blob_none(const struct pt_blob_ref *b)
 {
@@ -139,7 +136,7 @@ int pt_fs_file_reload_locked(struct pt_fs *fs, struct pt_fs_inode *inode)
 
 	rc = reload_cut_locked(fs, inode);
 	for (try = 0; rc == 0 && !f->pin && !f->gone && !f->dirty && f->spool < 0 && !blob_none(&f->blob); try++) {
-		if (try == UPDATE_TRIES)
+		if (try == PT_FS_FILE_TRIES)
 			return pt_fail(EIO, "the file is being replaced without end: try again");
 		rc = pt_fs_file_pin(fs, &f->blob, &f->pin);
 		if (rc < 0)
@@ -279,96 +276,6 @@ int pt_fs_file_hold(struct pt_fs *fs, struct pt_fs_inode *inode)
 	return rc;
 }
 
-static int append(void *ctx, const void *data, uint64_t len)
-{
-	return pt_object_writer_append(ctx, data, len);
-}
-
-static int seal_contents_locked(struct pt_fs *fs, struct pt_fs_inode *inode, bool last)
-{
-	struct pt_fs_file *f = inode->file;
-	struct pt_object_writer *w = NULL;
-	struct pt_blob_ref blob = { 0 };
-	struct pt_node n;
-	uint64_t bytes = 0;
-	int rc, try;
-
-	if (!f->dirty || f->gone)
-		return 0;
-	rc = pt_fs_shards_take_locked(fs, inode, last);
-	if (rc)
-		return rc < 0 ? rc : 0;
-	if (f->stream) {
-		rc = pt_fs_stream_seal_locked(fs, inode);
-		if (rc || f->gone)
-			return rc < 0 ? rc : 0;
-	}
-	if (f->size > 0) {
-		rc = pt_fs_file_spool_locked(fs, f, false);
-		if (rc == 0)
-			rc = pt_fs_spool_contain_locked(fs, inode);
-		if (rc || f->gone)
-			return rc < 0 ? rc : 0;
-		rc = pt_plain_writer_create(fs->repo, &w);
-		if (rc < 0)
-			return rc;
-		rc = pt_fs_spool_each(f->spool, f->size, append, w);
-		if (rc < 0) {
-			pt_object_writer_abort(w);
-			return rc;
-		}
-		rc = pt_plain_writer_seal(w, &blob, &bytes);
-		if (rc < 0)
-			return rc;
-	}
-	for (try = 0;; try++) {
-		rc = pt_node_get(fs->repo, inode->node, &n);
-		if (rc < 0)
-			break;
-		n.kind = PT_NODE_FILE;
-		n.blob = blob;
-		n.size = bytes;
-		n.mtime_ns = f->mtime_ns;
-		rc = pt_node_update(fs->repo, &n);
-		pt_node_done(&n);
-		if (rc != -EAGAIN || try == UPDATE_TRIES)
-			break;
-	}
-	if (rc < 0) {
-		pt_blob_discard(fs->repo, &blob, rc);
-		if (rc == -ENOENT) {    /* unlinked while open: nothing to keep */
-			f->gone = true;
-			return 0;
-		}
-		return rc;
-	}
-	pt_fs_file_took_locked(fs, f, PT_NODE_FILE, &blob);
-	return 0;
-}
-
-/* last: nobody will write more. */
-static int seal_locked(struct pt_fs *fs, struct pt_fs_inode *inode, bool last)
-{
-	struct pt_fs_file *f = inode->file;
-	int rc;
-
-	pt_fs_file_show(f);
-	atomic_store(&f->sealing, true);
-	rc = seal_contents_locked(fs, inode, last);
-	atomic_store(&f->sealing, false);
-	return rc;
-}
-
-int pt_fs_file_seal(struct pt_fs *fs, struct pt_fs_inode *inode)
-{
-	int rc;
-
-	pthread_mutex_lock(&inode->lock);
-	rc = inode->file ? seal_locked(fs, inode, false) : 0;
-	pt_fs_file_unlock(inode);
-	return rc;
-}
-
 void pt_fs_file_idle_locked(struct pt_fs *fs, struct pt_fs_file *f)
 {
 	if (f->opens || f->dirty)
@@ -392,7 +299,7 @@ void pt_fs_file_release(struct pt_fs *fs, struct pt_fs_inode *inode, bool writes
 	int rc = 0;
 
 	pthread_mutex_lock(&inode->lock);
-	rc = seal_locked(fs, inode, f->opens == 1);
+	rc = pt_fs_file_seal_locked(fs, inode, f->opens == 1);
 	f->opens--;
 	f->writers -= writes;
 	if (f->opens == 0 && rc < 0)
@@ -451,7 +358,7 @@ int pt_fs_file_truncate(struct pt_fs *fs, struct pt_fs_inode *inode, uint64_t si
 	if (rc == 0 && size != f->size)
 		rc = truncate_locked(fs, f, size);
 	if (rc == 0 && !f->opens) {
-		rc = seal_locked(fs, inode, true);
+		rc = pt_fs_file_seal_locked(fs, inode, true);
 		f->dirty = false;
 	}
 	pt_fs_file_idle_locked(fs, f);
@@ -514,56 +421,12 @@ int pt_fs_file_setattr(struct pt_fs *fs, struct pt_fs_inode *inode, const struct
 		n.mtime_ns = f->mtime_ns;
 		rc = pt_node_update(fs->repo, &n);
 		pt_node_done(&n);
-		if (rc != -EAGAIN || try == UPDATE_TRIES)
+		if (rc != -EAGAIN || try == PT_FS_FILE_TRIES)
 			break;
 	}
 	if (rc == -ENOENT && f->opens)
 		rc = 0;
 out:
-	pt_fs_file_unlock(inode);
-	return rc;
-}
-
-int pt_fs_file_publish(struct pt_fs *fs, struct pt_fs_inode *inode, uint64_t parent, const char *component, uint64_t node, const char *dir,
-		       const char *name)
-{
-	struct pt_fs_source source;
-	struct pt_upload *u;
-	struct pt_fs_file *f;
-	int rc;
-
-	rc = pt_fs_file_attach(fs, inode);
-	if (rc < 0)
-		return rc;
-	f = inode->file;
-	pthread_mutex_lock(&inode->lock);
-	rc = pt_fs_file_reload_locked(fs, inode);
-	if (rc < 0)
-		goto out;
-	/* A tensor file that is all here becomes one now, so that its object can be referred to. */
-	if (f->stream && f->dirty)
-		rc = pt_fs_stream_seal_locked(fs, inode);
-	if (rc >= 0 && (f->stream || f->shards || f->fresh))
-		rc = pt_fs_file_spool_locked(fs, f, false);
-	if (rc < 0)
-		goto out;
-	source = (struct pt_fs_source){ f->spool, f->blob, f->size, f->mode, f->uid, f->gid, f->mtime_ns, f->container };
-	if (f->size == 0)
-		rc = pt_fail(EINVAL, "an empty file is no tensor: write it before it is renamed to %s", name);
-	else
-		rc = pt_fs_upload_source(fs, node, dir, name, &source, &u);
-	if (rc < 0)
-		goto out;
-	rc = pt_node_unlink_id(fs->repo, parent, component, inode->node);
-	if (rc < 0)
-		pt_fs_errors_add(fs, rc, inode, NULL, "rename");        /* published all the same: only the old name is left */
-	rc = 0;
-	f->gone = true;
-	f->dirty = false;
-	pt_upload_free(f->upload);
-	f->upload = u;
-out:
-	pt_fs_file_idle_locked(fs, f);
 	pt_fs_file_unlock(inode);
 	return rc;
 }

@@ -1,8 +1,10 @@
-/* fs/file_int.h - what file.c and container.c know of an ordinary file's contents. */
+/* fs/file_int.h - what file.c, file_read.c, file_seal.c, container.c and shards.c know of an ordinary file's contents. */
 #ifndef PT_FS_FILE_INT_H
 #define PT_FS_FILE_INT_H
 
 #include "fs.h"
+
+#define PT_FS_FILE_TRIES 20             /* of a node that others change at the same time */
 
 /* Where the contents are: the stream, else the spool, else (fresh) nowhere: `size` zero bytes, else the container, else the blob. All under the inode's lock. */
 struct pt_fs_file {
@@ -51,6 +53,10 @@ int pt_fs_file_reload_locked(struct pt_fs *fs, struct pt_fs_inode *inode);
 void pt_fs_file_idle_locked(struct pt_fs *fs, struct pt_fs_file *f);    /* lets go of what nobody has open */
 /* The node has been given this blob. */
 void pt_fs_file_took_locked(struct pt_fs *fs, struct pt_fs_file *f, enum pt_node_kind kind, const struct pt_blob_ref *blob);
+
+/* ---- file_seal.c ---- */
+/* A dirty file's contents become the node's. last: nobody will write more. */
+int pt_fs_file_seal_locked(struct pt_fs *fs, struct pt_fs_inode *inode, bool last);
 
 /* ---- file_read.c ---- */
 void pt_fs_file_show(struct pt_fs_file *f);                             /* locked: stat tells this from now on */

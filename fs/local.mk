@@ -13,6 +13,7 @@ fs_ptiofs_SOURCES = \
 	fs/file.c \
 	fs/file_int.h \
 	fs/file_read.c \
+	fs/file_seal.c \
 	fs/fs.h \
 	fs/fill.c \
 	fs/gc.c \
@@ -45,6 +46,8 @@ fs_ptiofs_SOURCES = \
 	fs/view.c \
 	fs/where.c \
 	fs/writer.c \
+	fs/writer_attr.c \
+	fs/writer_int.h \
 	fs/xattr.c
 fs_ptiofs_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/fs $(FUSE3_CFLAGS)
 fs_ptiofs_LDADD = libptio_core.la $(FUSE3_LIBS) -lpthread

@@ -1,4 +1,4 @@
-/* fs/writer.c - a view name being written: the stream, its order, its verdict and its publication (docs/PATHS.md "Writing").
+/* fs/writer.c - a view name being written: the stream, its order, its verdict and its publication; its attributes are writer_attr.c's (docs/PATHS.md "Writing").
  *
  * State is per inode, never per descriptor: dup, dup2 and fork make FLUSH come early and often. A stream takes bytes in order; the write that completes
  * the file seals it, the first flush, fsync or release after that publishes it. O_RDWR opens write at random and read back, so their bytes go to a
@@ -15,28 +15,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/io.h"
-
-struct pt_fs_writer {
-	struct pt_fs_inode *inode;
-	struct pt_fs_writer *next;      /* fs->writers while opens > 0; writers_lock */
-	uint32_t opens;                 /* writers_lock */
-	bool hidden;                    /* its name was unlinked; writers_lock */
-	struct pt_upload *upload;       /* the fields below: inode->lock */
-	uint64_t pos;                   /* next byte of the stream */
-	uint64_t truncated;             /* size set by TRUNCATE; 0: none */
-	bool truncated_last;            /* no write came after it */
-	uint64_t told_pos;              /* where a flush has said that the file is incomplete */
-	pid_t last_tid;                 /* who wrote last */
-	int verdict;                    /* first failure; repeated at FLUSH */
-	bool started;                   /* was opened; upload is NULL again after a failure */
-	atomic_bool published;
-	bool abandoned;                 /* unlinked: what is still written goes nowhere */
-	struct pt_parse_hint hint;
-	struct pt_fs_source attrs;      /* mode, uid, gid, mtime_ns */
-	bool touches;                   /* opened without O_TRUNC: before any byte it stands for the present revision */
-	int spool;                      /* -1: a stream */
-	bool dirty;                     /* spool: changed since it was parsed */
-};
+#include "writer_int.h"
 
 int pt_fs_writer_create(struct pt_fs *fs, uint64_t node, const char *dir, const char *name, struct pt_fs_inode **ret_inode)
 {
@@ -74,7 +53,7 @@ void pt_fs_writer_done(struct pt_fs *fs, struct pt_fs_inode *inode)
 	inode->writer = NULL;
 }
 
-static int writer_start(struct pt_fs *fs, struct pt_fs_writer *w)
+int pt_fs_writer_start(struct pt_fs *fs, struct pt_fs_writer *w)
 {
 	struct pt_upload *u;
 	int rc;
@@ -130,7 +109,7 @@ int pt_fs_writer_open(struct pt_fs *fs, struct pt_fs_inode *inode, int flags, ui
 		w->attrs.uid = uid;
 		w->attrs.gid = gid;
 		hint_from_node(fs, w);
-		rc = writer_start(fs, w);
+		rc = pt_fs_writer_start(fs, w);
 		w->touches = !(flags & (O_TRUNC | O_CREAT));
 		if (rc == 0 && (flags & O_ACCMODE) == O_RDWR && w->spool < 0)
 			rc = pt_fs_spool_create(fs, &w->spool);
@@ -268,11 +247,6 @@ int pt_fs_writer_write(struct pt_fs *fs, struct pt_fs_inode *inode, const void *
 	return rc;
 }
 
-static uint64_t size_locked(const struct pt_fs_writer *w)
-{
-	return w->pos > w->truncated ? w->pos : w->truncated;
-}
-
 int64_t pt_fs_writer_read(struct pt_fs_inode *inode, void *buf, uint64_t len, uint64_t off)
 {
 	struct pt_fs_writer *w = inode->writer;
@@ -280,7 +254,7 @@ int64_t pt_fs_writer_read(struct pt_fs_inode *inode, void *buf, uint64_t len, ui
 	uint64_t size;
 
 	pthread_mutex_lock(&inode->lock);
-	size = size_locked(w);
+	size = pt_fs_writer_size_locked(w);
 	if (w->spool >= 0) {
 		n = pt_io_pread(w->spool, buf, len, off);
 	} else {                        /* what a stream took is not kept: shared maps read holes before they write them */
@@ -304,7 +278,7 @@ int pt_fs_writer_truncate(struct pt_fs *fs, struct pt_fs_inode *inode, uint64_t 
 		w->dirty = true;
 	} else if (size == 0) {
 		if (w->started && (w->pos || w->verdict || w->published || w->truncated))
-			rc = writer_start(fs, w);
+			rc = pt_fs_writer_start(fs, w);
 	} else if (size < w->pos) {
 		rc = pt_fail(EINVAL, "the file cannot be cut to %llu bytes when %llu have been taken: start again from an empty file",
 			     (unsigned long long)size, (unsigned long long)w->pos);
@@ -446,91 +420,4 @@ void pt_fs_writer_release(struct pt_fs *fs, struct pt_fs_inode *inode)
 	pthread_mutex_unlock(&inode->lock);
 	if (rc < 0 && !told)
 		pt_fs_errors_add(fs, rc, inode, NULL, "close");
-}
-
-void pt_fs_writer_stat(struct pt_fs_inode *inode, struct stat *st)
-{
-	struct pt_fs_writer *w = inode->writer;
-
-	pthread_mutex_lock(&inode->lock);
-	st->st_size = (off_t)size_locked(w);
-	st->st_mode = S_IFREG | w->attrs.mode;
-	st->st_uid = w->attrs.uid;
-	st->st_gid = w->attrs.gid;
-	st->st_mtim = pt_fs_time(w->attrs.mtime_ns);
-	pthread_mutex_unlock(&inode->lock);
-}
-
-/* touch and chmod through a descriptor that has written nothing. */
-static int touch_present(struct pt_fs *fs, struct pt_fs_inode *inode, const struct stat *attr, int to_set)
-{
-	struct pt_fs_resolved r;
-	struct pt_fs_inode *view;
-	int rc;
-
-	rc = pt_fs_view_resolve(fs, inode->node, inode->dir, inode->name, &r);
-	if (rc < 0)
-		return rc == -ENOENT ? 0 : rc;
-	rc = pt_fs_view_inode(fs, inode->node, inode->dir, inode->name, &r, &view);
-	pt_fs_resolved_done(&r);
-	if (rc < 0)
-		return rc;
-	rc = pt_fs_view_setattr(fs, view, attr, to_set);
-	pt_fs_inode_unref(fs, view);
-	return rc;
-}
-
-int pt_fs_writer_setattr(struct pt_fs *fs, struct pt_fs_inode *inode, const struct stat *attr, int to_set)
-{
-	struct pt_fs_writer *w = inode->writer;
-	struct pt_fs_source *a = &w->attrs;
-	bool touches;
-	int rc = 0;
-
-	to_set &= FUSE_SET_ATTR_MODE | FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID | FUSE_SET_ATTR_MTIME | FUSE_SET_ATTR_MTIME_NOW;
-	if (!to_set)
-		return 0;
-	pthread_mutex_lock(&inode->lock);
-	if (to_set & FUSE_SET_ATTR_MODE)
-		a->mode = attr->st_mode & 07777;
-	if (to_set & FUSE_SET_ATTR_UID)
-		a->uid = attr->st_uid;
-	if (to_set & FUSE_SET_ATTR_GID)
-		a->gid = attr->st_gid;
-	a->mtime_ns = pt_fs_setattr_mtime(attr, to_set, a->mtime_ns);
-	if (w->upload && !w->abandoned)
-		rc = pt_upload_set_attrs(w->upload, a->mode, a->uid, a->gid, a->mtime_ns);
-	touches = w->touches && w->pos == 0 && w->truncated == 0 && !w->published;
-	pthread_mutex_unlock(&inode->lock);
-	if (rc == 0 && touches)
-		rc = touch_present(fs, inode, attr, to_set);
-	return rc == -ESTALE ? 0 : rc;
-}
-
-int pt_fs_writer_hint(struct pt_fs *fs, struct pt_fs_inode *inode, const char *dtype, const char *shape)
-{
-	struct pt_fs_writer *w = inode->writer;
-	struct pt_shape s;
-	int rc = 0;
-
-	pthread_mutex_lock(&inode->lock);
-	if (w->pos > 0)                 /* copied attributes of something already described by its own bytes */
-		goto out;
-	if (dtype) {
-		w->hint.dtype = pt_dtype_by_name(dtype);
-		if (w->hint.dtype == PT_DTYPE_INVALID)
-			rc = pt_fail(EINVAL, "%s is no dtype: use float32, bfloat16, int64, ...", dtype);
-	}
-	if (rc == 0 && shape) {
-		rc = pt_shape_parse(shape, &s);
-		if (rc == 0) {
-			w->hint.shape = s;
-			w->hint.has_shape = true;
-		}
-	}
-	if (rc == 0 && w->upload && w->spool < 0)
-		rc = writer_start(fs, w);
-out:
-	pthread_mutex_unlock(&inode->lock);
-	return rc;
 }

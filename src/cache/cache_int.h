@@ -1,4 +1,4 @@
-/* cache/cache_int.h - what the files of the cache share: the table (cache.c), the filling of its files (fill.c), and memory for the next (reserve.c).
+/* cache/cache_int.h - what the files of the cache share: the table (cache.c), the filling of its files (fill.c), the waiting for them (wait.c), and memory for the next (reserve.c).
  *
  * Invariants, under the lock: 1. used is the sum of `room` of all files in the table, stats.reserve that of those in the reserve, both together at most limit; 2. a file is in the table until it is evicted or
  * the last user of its source has left it failed or given up; 3. one whose source has users is held by them together; 4. a piece is filled once: EMPTY, BUSY, DONE;
@@ -106,5 +106,11 @@ uint64_t pt_vcache_reserve_shrink_locked(struct pt_vcache *c, uint64_t room, uin
 void pt_vcache_wake_locked(struct pt_vcache *c, struct pt_vcache_file *f);
 /* Bytes [off, off+len), of a file that is not whole, are there when it returns 0; -EAGAIN: filling has failed. */
 int pt_vcache_fill_range(struct pt_vcache *c, struct pt_vcache_file *f, uint64_t off, uint64_t len);
+
+/* ---- wait.c ---- */
+/* Work of this kind took so long for so many bytes. */
+void pt_vcache_rate_seen_locked(struct pt_vcache *c, enum pt_vcache_work work, uint64_t bytes, int64_t ns);
+/* Memory for it takes longer than its bytes do, and nobody but who opened it first would miss it. */
+bool pt_vcache_is_dear_locked(const struct pt_vcache_file *f);
 
 #endif

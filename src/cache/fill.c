@@ -5,17 +5,12 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <time.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/io.h"
 #include "base/size.h"
 
-#define DEAR 2                          /* so many times what it takes to read is too much for memory to read it into; clearing pages takes less than reading does */
-#define DEAR_SEEN (2 * PT_VCACHE_PIECE) /* bytes that tell; one piece may have met a busy moment */
-#define RATE_MAX ((uint64_t)16 << 30)    /* bytes a second: no filling is faster */
 
 static uint64_t piece_start(const struct pt_vcache_file *f, uint64_t piece)
 {
@@ -35,15 +30,6 @@ static uint64_t piece_of(const struct pt_vcache_file *f, uint64_t off)
 	uint64_t piece = off < f->align ? 0 : (off - f->align) / PT_VCACHE_PIECE;
 
 	return piece + 1 < f->piece_count && off >= piece_start(f, piece + 1) ? piece + 1 : piece;
-}
-
-/* Half of what is known is the last one's. */
-static void rate_seen_locked(struct pt_vcache *c, enum pt_vcache_work work, uint64_t bytes, int64_t ns)
-{
-	double seen = ns > 0 ? (double)bytes * 1e9 / (double)ns : (double)RATE_MAX;
-	uint64_t rate = seen < (double)RATE_MAX ? (uint64_t)seen + 1 : RATE_MAX;
-
-	c->rate[work] = c->rate[work] ? c->rate[work] / 2 + rate / 2 + 1 : rate;
 }
 
 /* ---- the account: what is only looked through takes no memory, and has counters of its own ---- */
@@ -73,7 +59,7 @@ static void whole_locked(struct pt_vcache *c, struct pt_vcache_file *f)
 	atomic_store(&f->whole, true);
 	/* What is to disturb nobody tells nothing of how fast others are. */
 	if (!c->idle || f->workers != c->idle)
-		rate_seen_locked(c, f->work, f->size, pt_time_boot_ns() - f->begun_ns);
+		pt_vcache_rate_seen_locked(c, f->work, f->size, pt_time_boot_ns() - f->begun_ns);
 	if (f->work == PT_VCACHE_CHECK) {
 		c->stats.checks++;
 		return;
@@ -93,18 +79,6 @@ static void ended_locked(struct pt_vcache *c, struct pt_vcache_file *f, uint64_t
 		return;
 	c->unfilled -= f->ready ? 0 : f->size - f->filled;
 	c->stats.filling--;
-}
-
-/* Memory for it takes longer than its bytes do, and nobody but who opened it first would miss it. */
-static bool is_dear_locked(const struct pt_vcache_file *f)
-{
-	return !f->whole && !f->kept && f->holds == 2 && f->memory_ns / DEAR > f->read_ns;
-}
-
-/* To go on would take longer than to read all of it from its source. */
-static bool is_long_locked(const struct pt_vcache_file *f)
-{
-	return (double)(f->size - f->filled) * (double)(f->memory_ns + f->read_ns) > (double)f->size * (double)f->read_ns;
 }
 
 /* ---- pieces ---- */
@@ -160,7 +134,7 @@ static void piece_fill(struct pt_vcache *c, struct pt_vcache_file *f, uint64_t p
 		whole_locked(c, f);
 	if (f->whole || f->failed)
 		pt_vcache_wake_locked(c, f);
-	if (f->waiting || f->whole || f->failed || is_dear_locked(f))   /* an open that waits for the whole file is not woken by each piece of it */
+	if (f->waiting || f->whole || f->failed || pt_vcache_is_dear_locked(f))   /* an open that waits for the whole file is not woken by each piece of it */
 		pthread_cond_broadcast(&c->cond);
 	pthread_mutex_unlock(&c->lock);
 }
@@ -452,65 +426,4 @@ int pt_vcache_fill_range(struct pt_vcache *c, struct pt_vcache_file *f, uint64_t
 	}
 	pthread_mutex_unlock(&c->lock);
 	return rc;
-}
-
-/* ---- waiting ---- */
-
-bool pt_vcache_soon(struct pt_vcache *c, enum pt_vcache_work work, uint64_t bytes, int64_t ns)
-{
-	uint64_t rate, *seen = &c->rate[work];
-
-	pthread_mutex_lock(&c->lock);
-	rate = *seen ? *seen : RATE_MAX;
-	*seen += *seen / 16 + (*seen != 0);     /* a rate that was low once, or none at all, is tried again in the end */
-	if (*seen > RATE_MAX)
-		*seen = RATE_MAX;
-	pthread_mutex_unlock(&c->lock);
-	return (double)bytes * 1e9 <= (double)rate * (double)ns;
-}
-
-static int wait_for(struct pt_vcache *c, struct pt_vcache_file *f, int64_t ns, bool cheap)
-{
-	struct timespec until = pt_time_until(ns);
-	bool dear = false;
-	int rc = 0;
-
-	pthread_mutex_lock(&c->lock);
-	while (!f->whole && !f->failed && rc == 0) {
-		dear = cheap && f->filled >= DEAR_SEEN && is_dear_locked(f) && is_long_locked(f);
-		if (dear)
-			break;
-		rc = pthread_cond_timedwait(&c->cond, &c->lock, &until);
-	}
-	rc = f->whole ? 1 : f->failed ? -EAGAIN : dear ? -ENOBUFS : 0;
-	pthread_mutex_unlock(&c->lock);
-	return rc;
-}
-
-int pt_vcache_file_wait(struct pt_vcache *c, struct pt_vcache_file *f, int64_t ns)
-{
-	return wait_for(c, f, ns, false);
-}
-
-int pt_vcache_file_wait_cheap(struct pt_vcache *c, struct pt_vcache_file *f, int64_t ns)
-{
-	return wait_for(c, f, ns, true);
-}
-
-void pt_vcache_file_slow(struct pt_vcache *c, enum pt_vcache_work work, uint64_t bytes, int64_t ns)
-{
-	pthread_mutex_lock(&c->lock);
-	rate_seen_locked(c, work, bytes, ns);
-	pthread_mutex_unlock(&c->lock);
-}
-
-bool pt_vcache_file_dear(struct pt_vcache *c, struct pt_vcache_file *f)
-{
-	bool dear;
-
-	pthread_mutex_lock(&c->lock);
-	dear = is_dear_locked(f);
-	c->stats.dear += dear;
-	pthread_mutex_unlock(&c->lock);
-	return dear;
 }

@@ -5,4 +5,5 @@ libptio_core_la_SOURCES += \
 	src/cache/reserve.c \
 	src/cache/memory.c src/cache/memory.h \
 	src/cache/share.c src/cache/share.h \
+	src/cache/wait.c \
 	src/cache/work.c src/cache/work.h

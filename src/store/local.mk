@@ -39,6 +39,7 @@ libptio_core_la_SOURCES += \
 	src/store/meta_cache.h \
 	src/store/meta_commit.c \
 	src/store/meta_int.h \
+	src/store/meta_scan.c \
 	src/store/meta_sqlite.c \
 	src/store/pins.c \
 	src/store/pins.h \
