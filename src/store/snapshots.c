@@ -192,6 +192,19 @@ static int check_room(struct pt_store *store)
 	return 0;
 }
 
+/* The clock has been set back: copies that seem to come from later would stay the newest, and each new one would go at once. They keep their order, by their versions, and are
+ * older than what is made now. The directory's lock is held. */
+static void date_back(int dirfd, const struct pt_snapshot *all, size_t count, int64_t now)
+{
+	char name[64];
+	size_t i;
+
+	for (i = 0; i < count && all[i].time_ns > now; i++) {
+		name_format(now - NS_PER_S, all[i].version, name, sizeof(name));
+		renameat(dirfd, all[i].name, dirfd, name);
+	}
+}
+
 /* The directory's lock is held. */
 static int make_locked(struct pt_store *store, int dirfd, bool *ret_made)
 {
@@ -199,6 +212,7 @@ static int make_locked(struct pt_store *store, int dirfd, bool *ret_made)
 	char name[64], *file = NULL;
 	size_t count = 0;
 	uint64_t version;
+	int64_t now;
 	int rc;
 
 	rc = list(dirfd, remove_stale, &all, &count);
@@ -208,7 +222,9 @@ static int make_locked(struct pt_store *store, int dirfd, bool *ret_made)
 		goto out;
 	if (rc < 0)
 		goto out;
-	name_format(pt_time_now_ns(), version, name, sizeof(name));
+	now = pt_time_now_ns();
+	date_back(dirfd, all, count, now);
+	name_format(now, version, name, sizeof(name));
 	file = pt_asprintf("%s/" PT_SNAPSHOTS_DIR "/%s", store->dir, name);
 	rc = file ? pt_meta_snapshot(&store->meta, dirfd, file) : pt_fail_nomem();
 	if (rc == 0) {

@@ -119,6 +119,30 @@ START_TEST(the_newest_two_stay_and_one_of_a_day_ago)
 }
 END_TEST
 
+START_TEST(a_copy_made_after_the_clock_was_set_back_is_the_newest)
+{
+	char *path = pt_asprintf("%s/snapshots", dir);
+	struct pt_snapshot s[4];
+	size_t count, i;
+
+	ck_assert_int_eq(mkdir(path, 0750), 0);
+	pretend(-2 * 365 * 86400, 1000);
+	pretend(-365 * 86400, 999);
+	pretend(-364 * 86400, 998);
+	put("a");
+	ck_assert(make());
+	put("b");
+	ck_assert(make());
+	count = listed(s, 4);
+	ck_assert_uint_eq(count, 3);
+	ck_assert_uint_eq(s[0].version, 2);
+	ck_assert_uint_eq(s[1].version, 1);
+	for (i = 0; i < count; i++)
+		ck_assert_int_le(s[i].time_ns, pt_time_now_ns());
+	free(path);
+}
+END_TEST
+
 START_TEST(what_is_no_file_is_no_snapshot)
 {
 	static const char *const names[] = { "index-20991201T000000Z-9.db", "index-20991201T000000Z-8.db" };
@@ -239,6 +263,7 @@ int main(void)
 	tcase_add_checked_fixture(tcase, setup, teardown);
 	tcase_add_test(tcase, there_is_one_when_something_was_committed_since_and_it_is_whole);
 	tcase_add_test(tcase, the_newest_two_stay_and_one_of_a_day_ago);
+	tcase_add_test(tcase, a_copy_made_after_the_clock_was_set_back_is_the_newest);
 	tcase_add_test(tcase, what_is_no_file_is_no_snapshot);
 	tcase_add_test(tcase, what_a_dead_process_left_goes_and_a_live_one_is_left_alone);
 	tcase_add_test(tcase, a_thread_makes_the_first_soon_and_a_last_one_at_its_end);
