@@ -239,10 +239,8 @@ static int wait_decided(struct pt_net_client *c)
 
 	pthread_mutex_lock(&c->lock);
 	while (!c->established && c->attempts < c->addr_count && pt_time_boot_ns() < until) {
-		struct timespec t;
+		struct timespec t = pt_time_until(INT64_C(1000000000));
 
-		clock_gettime(CLOCK_REALTIME, &t);
-		t.tv_sec++;
 		pthread_cond_timedwait(&c->decided, &c->lock, &t);
 	}
 	if (!c->established)
@@ -253,6 +251,7 @@ static int wait_decided(struct pt_net_client *c)
 
 int pt_net_client_open(const struct pt_net_options *o, struct pt_net_client **ret_client)
 {
+	pthread_condattr_t monotonic;
 	struct pt_net_client *c = pt_calloc(1, sizeof(*c));
 	int rc;
 
@@ -262,7 +261,10 @@ int pt_net_client_open(const struct pt_net_options *o, struct pt_net_client **re
 	TAILQ_INIT(&c->sent);
 	c->stream.fd = -1;
 	pthread_mutex_init(&c->lock, NULL);
-	pthread_cond_init(&c->decided, NULL);
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&c->decided, &monotonic);
+	pthread_condattr_destroy(&monotonic);
 	c->timeout_ns = o->timeout_ns > 0 ? o->timeout_ns : TIMEOUT_NS;
 	c->forgotten = o->forgotten;
 	c->ctx = o->ctx;
