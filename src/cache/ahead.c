@@ -204,6 +204,19 @@ static void slot_fill_locked(struct pt_ahead *a, struct slot *s)
 	pthread_cond_broadcast(&a->cond);
 }
 
+/* The window itself, unless another reader of the file has it read at this moment, and there is a later one that nobody has begun: then that, and its own turn comes again. */
+static struct slot *slot_unshared_locked(struct pt_ahead *a, struct slot *own)
+{
+	struct slot *s, *first = NULL;
+
+	if (!pt_share_is_reading(a->share, own->window))
+		return own;
+	for (s = a->slot; s < a->slot + PT_AHEAD_SLOTS; s++)
+		if (s != own && s->state == QUEUED && (!first || s->off < first->off) && !pt_share_is_reading(a->share, s->window))
+			first = s;
+	return first && slot_untell_locked(a, first) ? first : own;
+}
+
 static void slot_read(struct pt_work *work)
 {
 	struct slot *s = (struct slot *)work;
@@ -212,7 +225,7 @@ static void slot_read(struct pt_work *work)
 	pthread_mutex_lock(&a->lock);
 	s->told = false;
 	if (s->state == QUEUED) {
-		slot_fill_locked(a, s);
+		slot_fill_locked(a, slot_unshared_locked(a, s));
 	} else {
 		s->state = FREE;
 		slot_empty_locked(s);

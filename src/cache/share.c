@@ -91,6 +91,16 @@ bool pt_share_begin(struct pt_share *s, struct pt_share_window *w)
 	return mine;
 }
 
+bool pt_share_is_reading(struct pt_share *s, struct pt_share_window *w)
+{
+	bool reading;
+
+	pthread_mutex_lock(&s->lock);
+	reading = w->state == PT_SHARE_READING;
+	pthread_mutex_unlock(&s->lock);
+	return reading;
+}
+
 void pt_share_end(struct pt_share *s, struct pt_share_window *w, bool all_read)
 {
 	pthread_mutex_lock(&s->lock);

@@ -36,6 +36,8 @@ void pt_share_done(struct pt_share *s);                                 /* all h
 /* The window of these bytes of the file that key tells, at most PT_BUFFER_BYTES; key NULL: one that is nobody else's. To be put back. NULL: all buffers are in use, or no memory. */
 struct pt_share_window *pt_share_get(struct pt_share *s, const struct pt_vcache_key *key, uint64_t off, uint64_t len);
 void pt_share_put(struct pt_share *s, struct pt_share_window *w);       /* NULL is fine */
+/* Somebody reads it at this moment: who has other work does that first. */
+bool pt_share_is_reading(struct pt_share *s, struct pt_share_window *w);
 /* True: the caller reads it, and says how that ended; false: it is READY. Waits while another reads it. */
 bool pt_share_begin(struct pt_share *s, struct pt_share_window *w);
 void pt_share_end(struct pt_share *s, struct pt_share_window *w, bool all_read);

@@ -42,4 +42,27 @@ static inline uint64_t read_ahead(struct pt_ahead *a, uint64_t off, uint64_t len
 	return 1;
 }
 
+/* Keeps a worker busy. */
+struct keeper {
+	struct pt_work work;            /* first */
+	atomic_bool there, go;
+};
+
+static inline void keep(struct pt_work *work)
+{
+	struct keeper *k = (struct keeper *)work;
+
+	atomic_store(&k->there, true);
+	while (!atomic_load(&k->go))
+		usleep(100);
+}
+
+static inline void keep_worker(struct keeper *k)
+{
+	k->work.run = keep;
+	pt_workers_add(workers, &k->work, true);
+	while (!atomic_load(&k->there))
+		usleep(100);
+}
+
 #endif

@@ -204,29 +204,6 @@ START_TEST(errors_ahead_are_left_to_the_reader)
 }
 END_TEST
 
-/* Keeps a worker busy. */
-struct keeper {
-	struct pt_work work;            /* first */
-	atomic_bool there, go;
-};
-
-static void keep(struct pt_work *work)
-{
-	struct keeper *k = (struct keeper *)work;
-
-	atomic_store(&k->there, true);
-	while (!atomic_load(&k->go))
-		usleep(100);
-}
-
-static void keep_worker(struct keeper *k)
-{
-	k->work.run = keep;
-	pt_workers_add(workers, &k->work, true);
-	while (!atomic_load(&k->there))
-		usleep(100);
-}
-
 START_TEST(a_reader_reads_itself_what_no_worker_has_begun)
 {
 	struct source s = { .seed = 7 };

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <unistd.h>
 
 #include "ahead_reader.h"
 #include "base/alloc.h"
@@ -129,6 +130,43 @@ START_TEST(an_error_of_one_reader_is_not_the_others)
 }
 END_TEST
 
+static atomic_bool third_is_read;
+
+static int64_t read_and_tell(void *ctx, void *buf, uint64_t len, uint64_t off)
+{
+	int64_t n = source_read(ctx, buf, len, off);
+
+	if (off == 2 * MIB)
+		atomic_store(&third_is_read, true);
+	return n;
+}
+
+START_TEST(a_worker_reads_on_while_another_reader_has_a_window_read)
+{
+	struct source s = { .seed = 9 };
+	struct keeper k = { .go = false };
+	struct pt_share_window *others;
+	struct pt_ahead *a;
+
+	begin(1, 48);
+	keep_worker(&k);        /* until there is more than one window for it */
+	others = pt_share_get(&share, &one_file, MIB, MIB);
+	ck_assert(pt_share_begin(&share, others));
+	ck_assert_int_eq(pt_ahead_create(workers, &share, &one_file, 24 * MIB, 0, read_and_tell, NULL, &s, &a), 0);
+	ck_assert_uint_eq(read_ahead(a, 0, MIB / 2, 9), 0);
+	ck_assert_uint_eq(read_ahead(a, MIB / 2, MIB / 2, 9), 1);
+	atomic_store(&k.go, true);
+	while (!atomic_load(&third_is_read))
+		usleep(100);
+	pt_share_end(&share, others, false);
+	ck_assert_uint_eq(read_ahead(a, MIB, MIB, 9), 1);
+	ck_assert_uint_eq(read_ahead(a, 2 * MIB, MIB, 9), 1);
+	pt_share_put(&share, others);
+	pt_ahead_close(a);
+	end();
+}
+END_TEST
+
 struct crowd {
 	pthread_t thread;
 	struct pt_ahead *a;
@@ -186,6 +224,7 @@ int main(void)
 	tcase_add_test(tc, what_is_of_other_files_or_of_none_is_not_shared);
 	tcase_add_test(tc, a_reader_outlives_the_other_one_whose_windows_it_shares);
 	tcase_add_test(tc, an_error_of_one_reader_is_not_the_others);
+	tcase_add_test(tc, a_worker_reads_on_while_another_reader_has_a_window_read);
 	tcase_add_test(tc, many_readers_of_a_file_at_once_read_its_bytes);
 	tcase_add_test(tc, every_failing_allocation_is_told);
 	return run_suite("share", &tc, 1);
