@@ -76,9 +76,17 @@ void pt_fs_cached_stop(struct pt_fs *fs)
 	fs->workers = NULL;
 }
 
+/* Memory for first opens, where these are to be kept in memory. */
+static void ready(struct pt_fs *fs)
+{
+	bool kept = atomic_load(&fs->passthrough) || fs->options->serve == PT_SERVE_CACHE;
+
+	if (pt_vcache_enabled(fs->cache))
+		pt_vcache_ready(fs->cache, kept ? fs->options->reserve : 0);
+}
+
 void pt_fs_cached_init(struct pt_fs *fs, struct fuse_conn_info *conn)
 {
-	(void)fs;
 	(void)conn;
 #ifdef HAVE_FUSE_PASSTHROUGH
 	if (conn->capable & FUSE_CAP_DIRECT_IO_ALLOW_MMAP) {
@@ -90,6 +98,7 @@ void pt_fs_cached_init(struct pt_fs *fs, struct fuse_conn_info *conn)
 		atomic_store(&fs->passthrough, true);
 	}
 #endif
+	ready(fs);
 }
 
 /* ---- opening ---- */
@@ -277,6 +286,7 @@ static int whole_pass(fuse_req_t req, struct pt_fs *fs, struct pt_fs_inode *whol
 	} else if (rc == -EOPNOTSUPP) {
 		pt_log(PT_LOG_WARN, "the kernel refuses to pass reads through (it needs CAP_SYS_ADMIN): views in memory are served by ptiofs itself");
 		atomic_store(&fs->passthrough, false);
+		ready(fs);
 	}
 	return rc;
 }
@@ -466,7 +476,8 @@ int pt_fs_cached_text(struct pt_fs *fs, void (*metric)(struct pt_buf *out, const
 	metric(out, "fs_shared_bytes_total", "counter", "Bytes read ahead for one reader that another one of the same file took.", pt_share_bytes(&fs->share));
 	metric(out, "cache_limit_bytes", "gauge", "Memory that views may take.", s.limit);
 	metric(out, "cache_used_bytes", "gauge", "Memory that views take.", s.used);
-	metric(out, "cache_reserve_bytes", "gauge", "Memory that is, or is being made, ready for later revisions of views.", s.reserve);
+	metric(out, "cache_reserve_bytes", "gauge", "Memory that is, or is being made, ready for views that are opened later.", s.reserve);
+	metric(out, "cache_reserve_ready_bytes", "gauge", "Of that, memory that is ready.", s.reserve_ready);
 	metric(out, "cache_reserve_filled_bytes_total", "counter", "Bytes read into such memory to fill views.", s.reserve_filled_bytes);
 	metric(out, "cache_files", "gauge", "Views in memory.", s.files);
 	metric(out, "cache_filling", "gauge", "Views being filled.", s.filling);

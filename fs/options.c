@@ -20,6 +20,8 @@
 
 #include "ptio/version.h"
 
+#define RESERVE_PART 8                  /* of cache_size */
+#define RESERVE_MOST (1024 * PT_MIB)
 #define REST (256 * PT_MIB)             /* what ptiofs takes besides views, at most: windows, buffers, what the index told, the heap */
 
 const struct pt_fs_option pt_fs_option_table[] = {
@@ -31,6 +33,7 @@ const struct pt_fs_option pt_fs_option_table[] = {
 	{ "allow_other", "PTIO_ALLOW_OTHER", "off", "let other users see the mount" },
 	{ "serve=", "PTIO_SERVE", "auto", "large views: stream (each read from the store), cache (all kept in memory), or auto (kept where open_wait allows, and from the second open on)" },
 	{ "cache_size=", "PTIO_CACHE_SIZE", "25%", "memory for whole views: bytes with K, M, G or T, or a percentage of what there is; 0 for none" },
+	{ "reserve=", "PTIO_RESERVE", "1/8 of cache_size, up to 1G", "part of that which is made ready before it is needed, and given back when nothing was loaded for ten minutes; 0 for none" },
 	{ "cache_min=", "PTIO_CACHE_MIN", "4M", "smaller views are never kept in memory or streamed, but left to the kernel's cache" },
 	{ "open_wait=", "PTIO_OPEN_WAIT", "200", "milliseconds that opening a large view may wait for all of it to be in memory, where the kernel reads it by itself then; 0 for not at all" },
 	{ "entry_timeout=", "PTIO_ENTRY_TIMEOUT", "60", "seconds for which the kernel finds names, and answers stat of them, without asking; 0 for never" },
@@ -71,7 +74,7 @@ static const struct fuse_opt specs[] = {
 	FUSE_OPT_KEY("secret_file=", KEY_VALUE), FUSE_OPT_KEY("timeout=", KEY_VALUE),
 	FUSE_OPT_KEY("bare=", KEY_VALUE), FUSE_OPT_KEY("list=", KEY_VALUE), FUSE_OPT_KEY("verify=", KEY_VALUE),
 	FUSE_OPT_KEY("split=", KEY_VALUE), FUSE_OPT_KEY("uid=", KEY_VALUE), FUSE_OPT_KEY("gid=", KEY_VALUE),
-	FUSE_OPT_KEY("umask=", KEY_VALUE), FUSE_OPT_KEY("serve=", KEY_VALUE), FUSE_OPT_KEY("cache_size=", KEY_VALUE), FUSE_OPT_KEY("cache_min=", KEY_VALUE), FUSE_OPT_KEY("open_wait=", KEY_VALUE), FUSE_OPT_KEY("entry_timeout=", KEY_VALUE), FUSE_OPT_KEY("gc=", KEY_VALUE), FUSE_OPT_KEY("snapshots=", KEY_VALUE),
+	FUSE_OPT_KEY("umask=", KEY_VALUE), FUSE_OPT_KEY("serve=", KEY_VALUE), FUSE_OPT_KEY("cache_size=", KEY_VALUE), FUSE_OPT_KEY("reserve=", KEY_VALUE), FUSE_OPT_KEY("cache_min=", KEY_VALUE), FUSE_OPT_KEY("open_wait=", KEY_VALUE), FUSE_OPT_KEY("entry_timeout=", KEY_VALUE), FUSE_OPT_KEY("gc=", KEY_VALUE), FUSE_OPT_KEY("snapshots=", KEY_VALUE),
 	/* what mount(8) and fstab add for its own use */
 	FUSE_OPT_KEY("defaults", KEY_IGNORE), FUSE_OPT_KEY("auto", KEY_IGNORE), FUSE_OPT_KEY("noauto", KEY_IGNORE),
 	FUSE_OPT_KEY("user", KEY_IGNORE), FUSE_OPT_KEY("nouser", KEY_IGNORE), FUSE_OPT_KEY("users", KEY_IGNORE),
@@ -255,6 +258,8 @@ static int option_set(struct pt_fs_options *o, const char *name, const char *val
 	}
 	if (strcmp(name, "cache_size=") == 0)
 		return bytes_set(name, value, &o->cache_size);
+	if (strcmp(name, "reserve=") == 0)
+		return bytes_set(name, value, &o->reserve);
 	if (strcmp(name, "cache_min=") == 0)
 		return bytes_set(name, value, &o->cache_min);
 	if (strcmp(name, "open_wait=") == 0)
@@ -405,7 +410,7 @@ static int from_environment(struct pt_fs_options *o)
 
 int pt_fs_options_parse(struct fuse_args *args, struct pt_fs_options *ret_options)
 {
-	struct pt_fs_options o = { .bare = PT_FORMAT_PT, .verify = PT_VERIFY_TOUCH, .create = true, .gc = true, .snapshots_s = PT_SNAPSHOTS_EVERY_S, .cache_size = memory_bytes() / 4, .cache_min = PT_VCACHE_FILE_MIN,
+	struct pt_fs_options o = { .bare = PT_FORMAT_PT, .verify = PT_VERIFY_TOUCH, .create = true, .gc = true, .snapshots_s = PT_SNAPSHOTS_EVERY_S, .cache_size = memory_bytes() / 4, .cache_min = PT_VCACHE_FILE_MIN, .reserve = UINT64_MAX,
 				   .open_wait_ns = 200 * INT64_C(1000000), .entry_timeout = -1 };
 	struct parse p = { &o, 0 };
 	int rc;
@@ -421,6 +426,8 @@ int pt_fs_options_parse(struct fuse_args *args, struct pt_fs_options *ret_option
 		return rc;
 	}
 	o.cache_size = cache_bytes(o.cache_size);
+	if (o.reserve == UINT64_MAX)
+		o.reserve = pt_size_min(o.cache_size / RESERVE_PART, RESERVE_MOST);
 	*ret_options = o;
 	return 0;
 }

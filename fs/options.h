@@ -29,6 +29,7 @@ struct pt_fs_options {
 	enum pt_serve_way serve;
 	uint64_t cache_size;            /* bytes */
 	uint64_t cache_min;             /* bytes */
+	uint64_t reserve;               /* bytes */
 	int64_t open_wait_ns;
 	bool read_only, allow_other, force, create, gc;
 	double entry_timeout;           /* seconds; < 0: the default */

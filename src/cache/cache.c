@@ -237,7 +237,10 @@ void pt_vcache_put(struct pt_vcache *c, struct pt_vcache_file *f)
 	f->used_ns = pt_time_boot_ns();
 	unwanted_locked(c, f);
 	/* Who waited for it has read it: from now on memory for the next one is in nobody's way. */
-	reserve = !f->holds && f->uses && pt_vcache_reserve_wanted_locked(c);
+	reserve = !f->holds && f->uses;
+	if (reserve)
+		pt_vcache_reserve_any_locked(c);
+	reserve = reserve && pt_vcache_reserve_wanted_locked(c);
 	pthread_mutex_unlock(&c->lock);
 	if (dead)
 		pt_vcache_file_free(f);
@@ -358,5 +361,6 @@ void pt_vcache_stats(struct pt_vcache *c, struct pt_vcache_stats *ret_stats)
 	}
 	pthread_mutex_lock(&c->lock);
 	*ret_stats = c->stats;
+	ret_stats->reserve_ready = pt_vcache_reserve_ready_locked(c);
 	pthread_mutex_unlock(&c->lock);
 }

@@ -40,6 +40,7 @@ struct pt_vcache_stats {
 	uint64_t hits, misses, fills, fills_failed, given_up, evictions, refused, dear; /* counts since the start. refused: no room */
 	uint64_t rests;                 /* how often an idle filling left the machine to who loads a file */
 	uint64_t reserve;               /* bytes of files that are, or will be, ready to be filled; used leaves them out */
+	uint64_t reserve_ready;         /* of these: that are */
 	uint64_t reserve_filled_bytes;  /* of filled_bytes: into memory that was ready */
 	uint64_t superseded;            /* dropped since there was a later one of the same subject */
 	uint64_t filled_bytes;
@@ -51,6 +52,9 @@ int pt_vcache_create(uint64_t limit, struct pt_workers *workers, struct pt_vcach
 void pt_vcache_free(struct pt_vcache *c);                                 /* all files have been put back; NULL is fine */
 /* Fillings with PT_VCACHE_IDLE are for these threads; before the first one, and stopped like the others. Without them they are for all. */
 void pt_vcache_idle(struct pt_vcache *c, struct pt_workers *workers);
+/* From now on these threads make so many bytes of memory ready for files of whatever size, again when a file has taken some and has been read, and give back what nobody has used for ten minutes. Half of it is one
+ * file's, a quarter another one's, and so on. Counts as stats.reserve; what is beyond half of the limit is left out. 0: no more. After pt_vcache_idle. */
+void pt_vcache_ready(struct pt_vcache *c, uint64_t bytes);
 const char *pt_vcache_memory(const struct pt_vcache *c);
 uint64_t pt_vcache_limit(const struct pt_vcache *c);                     /* bytes */
 bool pt_vcache_enabled(const struct pt_vcache *c);

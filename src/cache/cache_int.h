@@ -42,21 +42,23 @@ struct pt_vcache_file {
 	int64_t begun_ns;               /* when its filling began */
 	bool listed;                    /* in the table */
 	bool kept;                      /* its filling goes on when nobody else holds it */
-	bool ready;                     /* it has all its memory since before it was begun; never changes */
+	uint64_t had;                   /* bytes, from its beginning, that it had memory for before it was begun; never changes */
+	uint64_t unfilled;              /* of the cache's bytes of that name, this file's */
 	bool replaces;                  /* an earlier one of its subject; never changes */
 	bool superseded;                /* a later file of its subject has been begun: nobody will open this one any more */
 	bool failed;
 	bool given_up;                  /* nobody wanted the rest: fillers leave, unless somebody comes before the last one has left */
 	atomic_bool whole;
 	uint64_t filled;                /* bytes */
+	bool any;                       /* in the reserve: for a file of whatever size */
 	int64_t memory_ns, read_ns;     /* what its pieces took: to have memory for them, and to be read */
 	uint64_t piece_count, next;     /* next: where the next filler looks first */
 	uint32_t *back;                 /* bytes by which each piece begins before its place; NULL: none does */
 	uint8_t piece[];
 };
 
-struct pt_vcache_reserver {
-	struct pt_work work;            /* first: making one more page ready */
+struct pt_vcache_chore {
+	struct pt_work work;            /* first */
 	struct pt_vcache *cache;
 	bool busy;                      /* queued or running */
 };
@@ -69,7 +71,10 @@ struct pt_vcache {
 	struct pt_vcache_file *bucket[PT_VCACHE_BUCKETS];
 	struct pt_vcache_file *lru_first, *lru_last;
 	struct pt_vcache_file *reserve; /* chained through hash_next */
-	struct pt_vcache_reserver reserver;
+	struct pt_vcache_chore reserver; /* makes one more page ready */
+	struct pt_vcache_chore expirer; /* gives back what nobody has used */
+	uint64_t any_bytes;             /* are to be in the reserve for files of any size */
+	int64_t keep_ns;                /* what was not used for so long leaves the reserve */
 	struct pt_vcache_stats stats;
 	uint64_t unfilled;              /* bytes that filling files have still to take from the memory */
 	uint64_t rate[2];               /* bytes a second of late work of each kind; 0: none was seen */
@@ -96,7 +101,10 @@ void pt_vcache_reserve_done(struct pt_vcache *c);
 void pt_vcache_reserve_locked(struct pt_vcache *c, const struct pt_vcache_file *like);
 /* There is something to do, and nobody at it: the caller adds reserver.work to the idle threads after unlocking. */
 bool pt_vcache_reserve_wanted_locked(struct pt_vcache *c);
-/* One that is ready and has exactly this size, out of the reserve, for its fd and map. NULL: there is none. */
+uint64_t pt_vcache_reserve_ready_locked(const struct pt_vcache *c);      /* bytes */
+/* Who filled a file has read it: memory for files of any size is made ready again. */
+void pt_vcache_reserve_any_locked(struct pt_vcache *c);
+/* Memory for a file of this size, out of the reserve, for its fd and map: one that is ready and has this very size, or else what is for any size and suits best, of which `filled` bytes are ready. NULL: there is none. */
 struct pt_vcache_file *pt_vcache_reserve_take_locked(struct pt_vcache *c, uint64_t size);
 /* Less, where otherwise there were not `room` bytes in the account or `need` in the memory, which has `have` free, or where nobody has used it for long; chained as above. Bytes that come back. */
 uint64_t pt_vcache_reserve_shrink_locked(struct pt_vcache *c, uint64_t room, uint64_t need, uint64_t have, struct pt_vcache_file **evicted);

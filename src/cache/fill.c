@@ -38,20 +38,26 @@ static void began_locked(struct pt_vcache *c, struct pt_vcache_file *f)
 {
 	if (f->work == PT_VCACHE_CHECK)
 		return;
-	c->unfilled += f->ready ? 0 : f->size;
+	f->unfilled = f->size - pt_size_min(f->had, f->size);
+	c->unfilled += f->unfilled;
 	c->stats.filling++;
 }
 
-static void gained_locked(struct pt_vcache *c, struct pt_vcache_file *f, uint64_t len)
+static void gained_locked(struct pt_vcache *c, struct pt_vcache_file *f, uint64_t off, uint64_t len)
 {
+	uint64_t fresh = f->had < off + len ? pt_size_min(off + len - f->had, len) : 0;
+
 	f->filled += len;
 	if (f->work == PT_VCACHE_CHECK) {
 		c->stats.checked_bytes += len;
 		return;
 	}
-	c->unfilled -= f->failed || f->ready ? 0 : len;         /* all that was left went when it failed */
+	if (!f->failed) {               /* all that was left went then */
+		f->unfilled -= fresh;
+		c->unfilled -= fresh;
+	}
 	c->stats.filled_bytes += len;
-	c->stats.reserve_filled_bytes += f->ready ? len : 0;
+	c->stats.reserve_filled_bytes += len - fresh;
 }
 
 static void whole_locked(struct pt_vcache *c, struct pt_vcache_file *f)
@@ -77,7 +83,8 @@ static void ended_locked(struct pt_vcache *c, struct pt_vcache_file *f, uint64_t
 	(*count)++;
 	if (f->work == PT_VCACHE_CHECK)
 		return;
-	c->unfilled -= f->ready ? 0 : f->size - f->filled;
+	c->unfilled -= f->unfilled;
+	f->unfilled = 0;
 	c->stats.filling--;
 }
 
@@ -127,7 +134,7 @@ static void piece_fill(struct pt_vcache *c, struct pt_vcache_file *f, uint64_t p
 	}
 	f->piece[piece] = good ? PT_PIECE_DONE : PT_PIECE_EMPTY;
 	if (good)
-		gained_locked(c, f, len);
+		gained_locked(c, f, off, len);
 	else if (!f->failed)
 		ended_locked(c, f, f->work == PT_VCACHE_CHECK ? &c->stats.checks_failed : &c->stats.fills_failed);
 	if (last)
@@ -245,11 +252,16 @@ static int file_memory(struct pt_vcache *c, struct pt_vcache_file *f)
 	pthread_mutex_lock(&c->lock);
 	ready = pt_vcache_reserve_take_locked(c, f->size);
 	pthread_mutex_unlock(&c->lock);
+	if (ready && pt_memory_resize(ready->fd, &ready->map, ready->size, f->size) < 0) {
+		pt_fail_clear();
+		pt_vcache_file_free(ready);
+		ready = NULL;
+	}
 	if (!ready)
 		return pt_memory_map(&c->memory, f->size, &f->fd, &f->map);
 	f->fd = ready->fd;
 	f->map = ready->map;
-	f->ready = true;
+	f->had = pt_size_min(ready->filled, f->size);
 	free(ready);
 	return 0;
 }
@@ -336,7 +348,7 @@ int pt_vcache_fill(struct pt_vcache *c, const struct pt_vcache_key *key, uint64_
 	struct pt_vcache_file *f, *fresh = NULL, *evicted = NULL;
 	struct pt_workers *workers = NULL;
 	uint32_t i, started = 0;
-	uint64_t room;
+	uint64_t room, had;
 	int rc;
 
 	if ((!pt_vcache_enabled(c) && !source->check) || !size)
@@ -353,11 +365,12 @@ int pt_vcache_fill(struct pt_vcache *c, const struct pt_vcache_key *key, uint64_
 		pthread_mutex_lock(&c->lock);
 		f = pt_vcache_find_locked(c, key);
 	}
+	had = !fresh ? 0 : fresh->had == size ? room : fresh->had & ~(PT_MEMORY_HUGE - 1);
 	if (!f)
 		fresh->replaces = pt_vcache_supersede_locked(c, source->subject, &evicted);
 	if (f) {
 		rc = join_locked(c, f, want, &started);
-	} else if (room && !pt_vcache_room_locked(c, room, fresh->ready ? room : 0, want, &evicted)) {
+	} else if (room && !pt_vcache_room_locked(c, room, had, want, &evicted)) {
 		c->stats.refused++;
 		rc = -ENOSPC;
 	} else {

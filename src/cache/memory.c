@@ -116,6 +116,21 @@ int pt_memory_map(struct pt_memory *m, uint64_t bytes, int *ret_fd, uint8_t **re
 	return 0;
 }
 
+int pt_memory_resize(int fd, uint8_t **map, uint64_t from, uint64_t to)
+{
+	void *moved;
+
+	if (from == to)
+		return 0;
+	if (ftruncate(fd, (off_t)to) < 0)
+		return pt_fail(errno, "cannot size a file in memory: %s", strerror(errno));
+	moved = mremap(*map, from, to, MREMAP_MAYMOVE);
+	if (moved == MAP_FAILED)
+		return pt_fail_nomem();
+	*map = moved;
+	return 0;
+}
+
 /* Beyond its group's limit a process gets no error: it is killed. */
 bool pt_memory_short(const struct pt_memory *m, uint64_t len)
 {

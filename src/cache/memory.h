@@ -34,6 +34,8 @@ int pt_memory_take(const struct pt_memory *m, int fd, void *map, uint64_t off, u
 bool pt_memory_short(const struct pt_memory *m, uint64_t len);
 /* Such a file, and a map of all of it, both the caller's. As pt_memory_file; -ENOMEM. */
 int pt_memory_map(struct pt_memory *m, uint64_t bytes, int *ret_fd, uint8_t **ret_map);
+/* Another size for a file that is mapped as one of `from` bytes: what memory it has stays its own, as far as it is within the new size. -ENOSPC, -ENOMEM: the map is as it was, and its file to be closed. */
+int pt_memory_resize(int fd, uint8_t **map, uint64_t from, uint64_t to);
 /* Bytes that new files could take: of the tmpfs, of the machine without swapping, and of what this process may have; UINT64_MAX where only the caller's own account bounds it. */
 uint64_t pt_memory_free(const struct pt_memory *m);
 const char *pt_memory_name(const struct pt_memory *m);                  /* "tmpfs with huge pages", ... */

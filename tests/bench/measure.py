@@ -78,11 +78,12 @@ def unverified(env):
         os.rename(aside, known)
 
 
-def fresh(args, env, fn, options="", known=True):
-    """fn on a mount of its own, which knows nothing yet; known: but for what was verified on this machine, as what was written on it is."""
+def fresh(args, env, fn, options="", known=True, after=0):
+    """fn on a mount of its own, which knows nothing yet; known: but for what was verified on this machine, as what was written on it is. after: seconds since the mount."""
     with contextlib.nullcontext() if known else unverified(env):
         m = Mount(args.build, env.store, env.dir / f"fresh{next(fresh_count)}", options)
         try:
+            time.sleep(after)
             return fn(m)
         finally:
             m.stop()

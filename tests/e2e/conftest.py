@@ -16,6 +16,7 @@ import time
 import pytest
 
 BUILD = pathlib.Path(os.environ.get("PTIO_BUILD", ".")).resolve()
+os.environ.setdefault("PTIO_RESERVE", "64M")     # each of many mounts; what is loaded here is small
 PTIOFS = BUILD / "fs" / "ptiofs"
 PTIO = BUILD / "tools" / "ptio"
 

@@ -331,6 +331,24 @@ def test_what_is_published_at_every_step_finds_memory_that_is_ready(mounts):
     assert mnt.errors() == ""
 
 
+def test_memory_for_first_opens_is_ready_some_time_after_the_mount(mounts):
+    mnt = mounts(options="cache_size=512M,reserve=64M")
+    if not passes(mnt):
+        return
+    other = mounts(name="other", options="cache_size=512M,reserve=0")
+    for step, (mib, had) in enumerate(((20, (20 << 20) + 128), (32, 32 << 20), (40, 32 << 20), (4, 0))):
+        a = array(80 + step, mib)
+        save(other, f"w{step}", a)
+        eventually(lambda: metrics(mnt)["ptio_cache_reserve_ready_bytes"] == 48 << 20)  # a half, and a quarter, of it
+        before = metrics(mnt)
+        assert before["ptio_cache_reserve_bytes"] == 48 << 20
+        assert (np.load(mnt / f"w{step}/full.npy") == a).all()
+        after = metrics(mnt)
+        assert after["ptio_cache_reserve_filled_bytes_total"] - before["ptio_cache_reserve_filled_bytes_total"] == had, mib
+    assert metrics(other)["ptio_cache_reserve_bytes"] == 0
+    assert mnt.errors() == ""
+
+
 def test_damage_is_reported_whichever_way(way, scratch):
     a = array(20)
     path = save(way, "w", a)

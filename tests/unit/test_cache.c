@@ -13,73 +13,8 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "cache/cache_int.h"
-#include "cache_source.h"
+#include "cache_fixture.h"
 #include "lib/suite.h"
-
-static bool cuts;               /* for start_fill */
-static uint64_t subject;
-
-static int64_t piece_read(void *ctx, void *buf, uint64_t len, uint64_t off)
-{
-	if (off % CUT)
-		__atomic_add_fetch(&cut_read_bad, 1, __ATOMIC_RELAXED);
-	return source_read(ctx, buf, len, off);
-}
-
-static void source_release(void *ctx)
-{
-	struct source *s = ctx;
-
-	atomic_fetch_add(&s->releases, 1);
-}
-
-static struct pt_workers *workers;
-static struct pt_vcache *cache;
-
-static void begin(uint64_t limit)
-{
-	ck_assert_int_eq(pt_workers_create(2, &workers), 0);
-	ck_assert_int_eq(pt_vcache_create(limit, workers, &cache), 0);
-	ck_assert(pt_vcache_enabled(cache) == (limit > 0));
-}
-
-static void end(void)
-{
-	pt_workers_stop(workers);
-	pt_vcache_free(cache);
-	pt_workers_free(workers);
-}
-
-static enum pt_vcache_want want = PT_VCACHE_KEEP;
-
-static int fill(uint64_t id, uint64_t size, uint64_t align, struct source *s, struct pt_vcache_file **ret)
-{
-	struct pt_vcache_key key = { { id } };
-	struct pt_vcache_source source = { .read = cuts ? piece_read : source_read, .cut = cuts ? cut : NULL, .release = source_release, .ctx = s, .subject = subject };
-
-	return pt_vcache_fill(cache, &key, size, align, want, &source, ret);
-}
-
-static void wait_whole(const struct pt_vcache_file *f)
-{
-	while (!pt_vcache_file_whole(f))
-		usleep(200);
-}
-
-static void wait_released(struct source *s)
-{
-	while (!atomic_load(&s->releases))
-		usleep(200);
-}
-
-static struct pt_vcache_stats stats(void)
-{
-	struct pt_vcache_stats s;
-
-	pt_vcache_stats(cache, &s);
-	return s;
-}
 
 START_TEST(a_file_holds_the_bytes_of_its_source_and_has_exactly_its_size)
 {
@@ -424,124 +359,6 @@ START_TEST(a_later_file_of_a_subject_takes_the_place_of_the_earlier_one)
 }
 END_TEST
 
-static struct pt_workers *idle;
-
-static void begin_idle(uint64_t limit)
-{
-	begin(limit);
-	ck_assert_int_eq(pt_workers_create_idle(1, &idle), 0);
-	pt_vcache_idle(cache, idle);
-	subject = 7;
-}
-
-static void end_idle(void)
-{
-	subject = 0;
-	pt_workers_stop(workers);
-	pt_workers_stop(idle);
-	end();
-	pt_workers_free(idle);
-}
-
-/* A revision of this size, opened, read and closed by its whole node. */
-static void publish(uint64_t id, uint64_t size, struct source *s)
-{
-	struct pt_vcache_file *f;
-	const void *data;
-
-	s->seed = id;
-	ck_assert_int_eq(fill(id, size, 100, s, &f), 0);
-	wait_whole(f);
-	wait_released(s);
-	pt_vcache_use(cache, f);
-	ck_assert_int_eq(pt_vcache_file_get(cache, f, 0, size, &data), 0);
-	check_bytes(data, id, 0, size);
-	pt_vcache_put(cache, f);
-}
-
-static void wait_ready(uint64_t size)
-{
-	for (bool ready = false; !ready; usleep(200)) {
-		pthread_mutex_lock(&cache->lock);
-		ready = cache->reserve && cache->reserve->filled == size && !cache->reserver.busy;
-		pthread_mutex_unlock(&cache->lock);
-	}
-}
-
-START_TEST(a_later_revision_is_filled_into_memory_that_was_made_ready)
-{
-	uint64_t size = 9 * MIB + 17, room = 10 * MIB;
-	struct source s[5] = { { 0 } };
-	struct stat st;
-
-	begin_idle(64 * MIB);
-	publish(0, size, &s[0]);
-	ck_assert_uint_eq(stats().reserve, 0);          /* it may be the only one */
-	publish(1, size, &s[1]);
-	for (uint64_t i = 2; i < 5; i++) {
-		wait_ready(size);
-		ck_assert_uint_eq(stats().reserve, room);
-		ck_assert_int_eq(fstat(cache->reserve->fd, &st), 0);
-		ck_assert_uint_ge((uint64_t)st.st_blocks * 512, size);  /* all its pages are there */
-		ck_assert_uint_eq((uint64_t)st.st_size, size);
-		publish(i, size, &s[i]);
-		ck_assert_uint_eq(stats().reserve_filled_bytes, (i - 1) * size);
-		ck_assert_uint_eq(stats().used, room);
-	}
-	ck_assert_uint_eq(cache->unfilled, 0);
-	end_idle();
-}
-END_TEST
-
-START_TEST(memory_that_was_made_ready_is_the_first_to_go)
-{
-	struct source s[6] = { { 0 } };
-
-	begin_idle(32 * MIB);
-	publish(0, 8 * MIB, &s[0]);
-	publish(1, 8 * MIB, &s[1]);
-	wait_ready(8 * MIB);
-	subject = 0;
-	want = PT_VCACHE_TRY;
-	publish(2, 8 * MIB, &s[2]);             /* into what was ready */
-	ck_assert_uint_eq(stats().reserve_filled_bytes, 8 * MIB);
-	subject = 7;
-	publish(3, 8 * MIB, &s[3]);
-	wait_ready(8 * MIB);
-	ck_assert_uint_eq(stats().used, 16 * MIB);
-	ck_assert_uint_eq(stats().reserve, 8 * MIB);
-	subject = 0;
-	publish(4, 7 * MIB, &s[4]);             /* of another size, beside it */
-	ck_assert_uint_eq(stats().reserve, 8 * MIB);
-	publish(5, 7 * MIB, &s[5]);
-	ck_assert_uint_eq(stats().reserve, 0);
-	ck_assert_uint_eq(stats().used, 32 * MIB);
-	ck_assert_uint_eq(stats().evictions, 0);
-	want = PT_VCACHE_KEEP;
-	end_idle();
-}
-END_TEST
-
-START_TEST(what_a_failed_filling_left_in_memory_that_was_ready_is_not_shown)
-{
-	struct source s[4] = { { 0 }, { 0 }, { .fails = true }, { 0 } };
-	struct pt_vcache_file *f;
-	const void *data;
-
-	begin_idle(64 * MIB);
-	publish(0, 8 * MIB, &s[0]);
-	publish(1, 8 * MIB, &s[1]);
-	wait_ready(8 * MIB);
-	ck_assert_int_eq(fill(2, 8 * MIB, 0, &s[2], &f), 0);
-	wait_released(&s[2]);
-	ck_assert_int_eq(pt_vcache_file_get(cache, f, 0, MIB, &data), -EAGAIN);
-	pt_vcache_put(cache, f);
-	ck_assert_uint_eq(cache->unfilled, 0);
-	publish(3, 8 * MIB, &s[3]);
-	end_idle();
-}
-END_TEST
-
 START_TEST(the_filling_of_an_earlier_file_of_a_subject_is_given_up)
 {
 	struct source s[2] = { { .held = true }, { 0 } };
@@ -820,9 +637,6 @@ int main(void)
 	tcase_add_test(tc, a_filling_given_up_goes_on_for_who_comes_before_it_has_ended);
 	tcase_add_test(tc, a_first_open_makes_room_only_of_what_was_read_once_or_long_ago);
 	tcase_add_test(tc, a_later_file_of_a_subject_takes_the_place_of_the_earlier_one);
-	tcase_add_test(tc, a_later_revision_is_filled_into_memory_that_was_made_ready);
-	tcase_add_test(tc, memory_that_was_made_ready_is_the_first_to_go);
-	tcase_add_test(tc, what_a_failed_filling_left_in_memory_that_was_ready_is_not_shown);
 	tcase_add_test(tc, the_filling_of_an_earlier_file_of_a_subject_is_given_up);
 	tcase_add_test(tc, what_takes_too_long_by_the_rate_seen_is_not_waited_for);
 	tcase_add_test(tc, no_rate_at_all_is_tried_again_in_the_end);
