@@ -117,12 +117,11 @@ int64_t pt_fs_file_read(struct pt_fs *fs, struct pt_fs_inode *inode, void *buf, 
 
 bool pt_fs_file_lock_unless_sealed(struct pt_fs_inode *inode)
 {
-	struct timespec t;
+	struct timespec until;
 
 	for (;;) {
-		clock_gettime(CLOCK_REALTIME, &t);
-		t = pt_fs_time(pt_fs_time_ns(t) + LOCK_STEP_NS);
-		if (pthread_mutex_timedlock(&inode->lock, &t) == 0)
+		until = pt_time_until(LOCK_STEP_NS);
+		if (pthread_mutex_clocklock(&inode->lock, CLOCK_MONOTONIC, &until) == 0)
 			return true;
 		if (inode->file && atomic_load(&inode->file->sealing))
 			return false;

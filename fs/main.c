@@ -21,6 +21,9 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/process.h"
+
+#define FILES_LEAST 256                 /* descriptors: the store's, some for each thread, and one for each file of it that is open and each view that is kept in memory */
 
 struct launch {
 	int fd;                         /* to the waiting parent; -1 in the foreground */
@@ -143,6 +146,8 @@ int main(int argc, char **argv)
 	mallopt(M_ARENA_MAX, 1);
 	pt_log_setup("ptiofs", PT_LOG_INFO, 0);
 	rc = pt_fs_options_parse(&args, &options);
+	if (rc == 0)
+		rc = pt_process_raise_files(FILES_LEAST);
 	if (rc == 0)
 		rc = mountpoint_check(&options);
 	if (rc == 0 && !options.foreground)

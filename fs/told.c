@@ -201,11 +201,9 @@ static void sweep_bucket_locked(struct pt_fs_notifier *n)
 /* Until something is to be told, or ns have passed. */
 static void sleep_locked(struct pt_fs_notifier *n, int64_t ns)
 {
-	struct timespec t;
+	struct timespec until = pt_time_until(ns);
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	t = pt_fs_time(pt_fs_time_ns(t) + ns);
-	pthread_cond_timedwait(&n->cond, &n->lock, &t);
+	pthread_cond_timedwait(&n->cond, &n->lock, &until);
 }
 
 static void *notify(void *arg)

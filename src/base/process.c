@@ -1,10 +1,14 @@
-/* base/process.c - the process's id, kept until fork() makes another process. */
+/* base/process.c - the process's id, kept until fork() makes another process, and its limits. */
 #include "base/process.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <sys/resource.h>
 #include <unistd.h>
+
+#include "base/error.h"
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static bool watched;                    /* set once: whoever forks has the id forgotten in the child */
@@ -31,4 +35,22 @@ pid_t pt_process_id(void)
 	if (watched)
 		atomic_store(&kept, pid);
 	return pid;
+}
+
+int pt_process_raise_files(uint64_t least)
+{
+	struct rlimit r;
+
+	if (getrlimit(RLIMIT_NOFILE, &r) < 0)
+		return 0;
+	if (r.rlim_cur < r.rlim_max) {
+		struct rlimit all = { r.rlim_max, r.rlim_max };
+
+		if (setrlimit(RLIMIT_NOFILE, &all) == 0)
+			r = all;
+	}
+	if (r.rlim_cur < least)
+		return pt_fail(EMFILE, "this process may have only %llu files open, and needs %llu: raise that limit (ulimit -n, or LimitNOFILE= of a systemd unit)", (unsigned long long)r.rlim_cur,
+			       (unsigned long long)least);
+	return 0;
 }

@@ -21,6 +21,7 @@
 #include "manifest/internal.h"
 
 #define GROUP 16                        /* blobs a batch: at most 7 operations each, and 3 more */
+#define CLOCK_STEP_NS (INT64_C(10) * 1000000000)        /* more than a clock is made to run faster by between two passes */
 #define ROUNDS_MAX 4                    /* containers' objects become garbage of the next round */
 
 /* ---- keys of garbage records ---- */
@@ -254,6 +255,19 @@ static int collect_garbage(struct pass *pass)
 }
 
 /* ---- pending sets ---- */
+
+/* Other processes, on other machines perhaps, wrote when they were changed last, so it is the clock that tells their age. When that has been set forward, all of them seem old, also those whose ranks are
+ * writing: none expires until so much time has passed since. */
+static bool ages_hold(struct pt_repo *repo)
+{
+	int64_t boot = pt_time_boot_ns(), ahead = pt_time_now_ns() - boot, set;
+
+	if (ahead - __atomic_exchange_n(&repo->clock_ahead_ns, ahead, __ATOMIC_SEQ_CST) > CLOCK_STEP_NS)
+		__atomic_store_n(&repo->clock_set_ns, boot, __ATOMIC_SEQ_CST);
+	set = __atomic_load_n(&repo->clock_set_ns, __ATOMIC_SEQ_CST);
+	return !set || boot - set > repo->options.pending_ttl_ns;
+}
+
 static int expire_one(void *ctx, const struct pt_pending *p)
 {
 	struct pass *pass = ctx;
@@ -359,7 +373,7 @@ int pt_gc_run(struct pt_repo *repo, struct pt_gc_stats *ret_stats)
 
 	if (repo->store->read_only)
 		return pt_fail(EROFS, "the store is open read-only");
-	rc = pt_pending_list(repo, 0, expire_one, &pass);
+	rc = ages_hold(repo) ? pt_pending_list(repo, 0, expire_one, &pass) : 0;
 	do {
 		pass.again = false;
 		if (!rc)

@@ -43,6 +43,8 @@ struct pt_repo {
 	struct pt_id store_id;
 	pthread_mutex_t id_lock;        /* id_next, id_end; held over the index access that fetches more */
 	uint64_t id_next, id_end;       /* node ids handed to this process and not used yet */
+	int64_t clock_ahead_ns;         /* atomic: of the time since the boot, when a collector, or who opened the store, last looked */
+	int64_t clock_set_ns;           /* atomic: when it had been set forward, since the boot; 0: never */
 	pthread_mutex_t group_lock;     /* no field: held while a group is published; before id_lock */
 	struct pt_cache *cache;
 	struct pt_checked *checked;

@@ -109,6 +109,7 @@ int pt_repo_open(struct pt_store *store, const struct pt_repo_options *options, 
 		repo->options.pending_ttl_ns = PENDING_TTL_NS;
 	if (!repo->options.orphan_grace_ns)
 		repo->options.orphan_grace_ns = ORPHAN_GRACE_NS;
+	repo->clock_ahead_ns = pt_time_now_ns() - pt_time_boot_ns();
 	pthread_mutex_init(&repo->id_lock, NULL);
 	pthread_mutex_init(&repo->group_lock, NULL);
 	pt_window_pool_init(&repo->windows, &store->data);

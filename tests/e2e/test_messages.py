@@ -1,6 +1,7 @@
 """What somebody sees who makes a mistake: each message names the thing that is wrong and what to do."""
 import json
 import os
+import resource
 import subprocess
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 import clients
 from clients import random_array
 from conftest import PTIO, PTIOFS
-from daemons import Daemon
+from daemons import PTIOD, Daemon
 
 X = random_array("float32", (8, 6), 1)
 
@@ -66,6 +67,29 @@ def test_a_mount_that_cannot_be_says_why(scratch, args, words):
     assert done.returncode == 1 and not os.listdir(scratch / "point")
     for word in words:
         assert word in done.stderr
+
+
+def test_too_few_descriptors_are_told_at_the_start(scratch):
+    (scratch / "m").mkdir()
+    for program in ([PTIOFS, scratch / "store", scratch / "m"], [PTIOD, scratch / "store", "--insecure"]):
+        got = subprocess.run(list(map(str, program)), capture_output=True, text=True, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100)))
+        assert got.returncode == 1, got
+        assert "may have only 100 files open" in got.stderr and "ulimit -n" in got.stderr and got.stderr.count("\n") == 1, got.stderr
+    assert not os.path.exists(scratch / "store")
+
+
+def test_a_low_limit_of_descriptors_that_may_be_raised_is_raised(scratch, mounts):
+    kept = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, kept[1]))
+    try:
+        mnt = mounts(options="serve=cache,cache_min=4096")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, kept)
+    assert resource.prlimit(mnt.process.pid, resource.RLIMIT_NOFILE) == (kept[1], kept[1])
+    for i in range(100):        # each is a descriptor while it is in memory
+        (mnt.key(f"w{i}") / "full.npy").write_bytes(clients.file_bytes(random_array("float32", (64, 32), i), "npy"))
+        assert (mnt / f"w{i}/full.npy").read_bytes()
+    assert mnt.errors() == ""
 
 
 def test_a_relative_store_is_spelled_with_a_dot(scratch):

@@ -1,6 +1,8 @@
 /* Pins and collection: across processes, orphans, expiry, and a crash at every operation of a commit. */
 #include <signal.h>
+#include <unistd.h>
 
+#include "manifest/internal.h"
 #include "manifest_help.h"
 
 static char dir[256];
@@ -185,6 +187,36 @@ START_TEST(idle_pending_sets_expire)
 	ck_assert_uint_eq(stats.objects_removed, 2);
 	ck_assert_uint_eq(help_blobs(repo), 0);
 	check_ok(pt_node_rmdir(repo, PT_NODE_ROOT, "w"));
+}
+END_TEST
+
+/* As if the clock had been put forward so far since the store was opened. */
+static void set_clock(int64_t forward_ns)
+{
+	repo->clock_ahead_ns -= forward_ns;
+}
+
+START_TEST(a_clock_that_is_put_forward_makes_no_pending_set_old)
+{
+	struct pt_repo_options options = { .pending_ttl_ns = INT64_C(100) * 1000000 };
+	struct pt_shape shape = help_shape2(4, 4);
+	struct pt_gc_stats stats;
+
+	help_store(repo, node, PT_WRITTEN_WRITER, &shape, 0, 3, 0, NULL, 1);
+	pt_repo_close(repo);
+	repo = help_open(dir, NULL, &options);
+	usleep(120000);                         /* by the clock it is old now, */
+	set_clock(INT64_C(3600) * 1000000000);
+	check_ok(pt_gc_run(repo, &stats));
+	ck_assert_uint_eq(stats.pending_expired, 0);
+	usleep(120000);                         /* and since the clock was set, too */
+	check_ok(pt_gc_run(repo, &stats));
+	ck_assert_uint_eq(stats.pending_expired, 1);
+	help_store(repo, node, PT_WRITTEN_WRITER, &shape, 0, 3, 0, NULL, 1);
+	usleep(120000);
+	set_clock(-INT64_C(3600) * 1000000000); /* back: whoever wrote it did so before that, at a later time perhaps */
+	check_ok(pt_gc_run(repo, &stats));
+	ck_assert_uint_eq(stats.pending_expired, 1);
 }
 END_TEST
 
@@ -386,6 +418,7 @@ int main(void)
 	tcase_add_test(c, what_dead_writers_leave_is_swept_and_what_live_ones_hold_is_not);
 	tcase_add_test(c, orphans_younger_than_the_grace_stay);
 	tcase_add_test(c, idle_pending_sets_expire);
+	tcase_add_test(c, a_clock_that_is_put_forward_makes_no_pending_set_old);
 	tcase_add_test(c, set_that_gets_a_part_meanwhile_does_not_expire);
 	tcase_add_test(c, memory_store_keeps_the_same_rules);
 	tcase_add_test(c, readers_collectors_and_a_writer_at_once);

@@ -7,26 +7,21 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/process.h"
 #include "manifest/repo.h"
 #include "ptio/version.h"
 #include "store/snapshots.h"
 #include "tools/ptiod/server.h"
 
-/* Every client is a descriptor or more. */
-static void raise_limits(void)
-{
-	struct rlimit r;
+#define FILES_LEAST 256                 /* descriptors: the store's, and one or more for each client */
 
-	if (getrlimit(RLIMIT_NOFILE, &r) == 0) {
-		r.rlim_cur = r.rlim_max;
-		setrlimit(RLIMIT_NOFILE, &r);
-	}
-	/* Buffers of a MiB come and go: they stay in the heap, where they do not have to be faulted in each time. */
+/* Buffers of a MiB come and go: they stay in the heap, where they do not have to be faulted in each time. */
+static void keep_heap(void)
+{
 	mallopt(M_MMAP_THRESHOLD, 8 << 20);
 	mallopt(M_TRIM_THRESHOLD, 64 << 20);
 	mallopt(M_ARENA_MAX, 2);        /* each would keep its own */
@@ -156,10 +151,12 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	pt_log_setup("ptiod", PT_LOG_INFO, 0);
-	raise_limits();
+	keep_heap();
 	block_signals();
 	server_init(&server, &options);
-	rc = server_open(&server);
+	rc = pt_process_raise_files(FILES_LEAST);
+	if (rc == 0)
+		rc = server_open(&server);
 	if (rc == 0) {
 		if (!server.store->durable)
 			pt_log(PT_LOG_WARN, "%s is not durable: what is stored ends with this process", options.store);
