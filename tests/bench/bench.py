@@ -21,7 +21,7 @@ from io import BytesIO
 import numpy as np
 
 import peers
-from measure import Mount, Table, fresh, in_process, make_tensor, map_file, now, publish_and_read, publish_file, read_file, read_twice, svg, timed, write_file, write_four, write_processor
+from measure import Mount, Table, fresh, in_process, make_tensor, map_file, now, publish_and_read, publish_file, read_file, read_twice, settle, svg, timed, write_file, write_four, write_processor
 from meta import part_meta
 from model import part_model
 from remote import check_remote, part_mooncake, part_net
@@ -31,6 +31,7 @@ from remote import check_remote, part_mooncake, part_net
 def part_read(args, t, env):
     size = os.path.getsize(env.ref)
     steps = make_tensor(env.auto, "steps", env.array, 4, 0)
+    whole, anew = memoryview(pathlib.Path(env.ref).read_bytes()), env.dir / "anew.npy"     # where each page is read for the first time
     one = {"tmpfs file, read(2)": lambda: read_file(env.ref),
            "ptio, one pass": lambda: read_file(env.streamed / "w/full.npy"),
            "ptio, one pass of a new mount, never verified": lambda: fresh(args, env, lambda m: read_file(m / "w/full.npy"), "serve=stream", known=False),
@@ -38,7 +39,8 @@ def part_read(args, t, env):
            "ptio, one pass, O_DIRECT, 4 MiB at a time": lambda: read_file(env.streamed / "w/full.npy", os.O_DIRECT, 4 << 20),
            "ptio, first open of a new mount": lambda: fresh(args, env, lambda m: read_file(m / "w/full.npy")),
            "ptio, first open of a mount made a second before": lambda: fresh(args, env, lambda m: read_file(m / "w/full.npy"), after=1),
-           "ptio, first open after it was published anew": lambda: publish_and_read(steps, env.auto / "steps/full.npy"),
+           "tmpfs file written anew, read(2)": lambda: publish_and_read([(anew, whole)], anew),
+           "ptio, first open after it was published anew": lambda: publish_and_read(steps, env.auto / "steps/full.npy", lambda: settle(args, env.store, env.auto)),
            "ptio, kept in memory": lambda: read_file(env.auto / "w/full.npy"),
            "ptio, kept by the kernel": lambda: read_file(env.paged / "w/full.npy"),
            "ptio, tp=1of4 on the other dim, one pass, whole sizes": lambda: sum(

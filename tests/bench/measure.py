@@ -152,12 +152,22 @@ def publish_file(path, data):
     return now() - begin
 
 
-def publish_and_read(files, path):
-    """A tensor written anew by its ranks (files: of make_tensor), and then read by somebody; the reading is timed."""
+def publish_and_read(files, path, settle=lambda: None):
+    """A tensor written anew by its ranks (files: of make_tensor), and then read by somebody; the reading is timed. settle: what else comes of it, which is waited for."""
     for name, data in files:
         write_file(name, data)
     time.sleep(0.3)                             # a step of a training loop is longer
-    return read_file(path)
+    seconds = read_file(path)
+    settle()
+    return seconds
+
+
+def settle(args, store, mount):
+    """Superseded objects are collected now, and not some seconds later beside what is timed then; and the mount has its memory for the next one ready."""
+    subprocess.run([str(args.build / "tools/ptio"), "-s", str(store), "gc"], check=True, stdout=subprocess.DEVNULL)
+    deadline = now() + 30
+    while (m := mount.metrics())["cache_reserve_ready_bytes"] < m["cache_reserve_bytes"] and now() < deadline:
+        time.sleep(0.05)
 
 
 def write_processor(path, data, mount=None):
