@@ -27,3 +27,14 @@ tools_ptio_SOURCES = \
 tools_ptio_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)
 tools_ptio_LDADD = libptio_core.la $(JANSSON_LIBS) -lm
 dist_man_MANS += man/ptio.1
+
+# bash finds a command's completion in the file of its name.
+EXTRA_DIST += tools/completion.bash
+completionsdir = $(datadir)/bash-completion/completions
+install-data-hook:
+	$(MKDIR_P) '$(DESTDIR)$(completionsdir)'
+	$(INSTALL_DATA) '$(srcdir)/tools/completion.bash' '$(DESTDIR)$(completionsdir)/ptio'
+	ln -sf ptio '$(DESTDIR)$(completionsdir)/ptiofs'
+	ln -sf ptio '$(DESTDIR)$(completionsdir)/ptiod'
+uninstall-hook:
+	rm -f '$(DESTDIR)$(completionsdir)/ptio' '$(DESTDIR)$(completionsdir)/ptiofs' '$(DESTDIR)$(completionsdir)/ptiod'

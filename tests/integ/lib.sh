@@ -6,6 +6,7 @@ src=${PTIO_SRC:-$(cd "$(dirname "$0")/../.." && pwd)}
 build=${PTIO_BUILD:-.}
 ptiofs=$build/fs/ptiofs
 client=$build/tests/integ/fsclient
+export PTIO_RESERVE=${PTIO_RESERVE-64M}         # of each of many mounts
 [ -c /dev/fuse ] || { echo "no /dev/fuse"; exit 77; }
 command -v fusermount3 >/dev/null || { echo "no fusermount3"; exit 77; }
 work=$(mktemp -d)

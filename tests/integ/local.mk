@@ -18,6 +18,6 @@ fs_tests = \
 EXTRA_DIST += $(fs_tests) tests/integ/lib.sh
 TESTS += $(fs_tests)
 
-# What the scripts say.
-EXTRA_DIST += tests/integ/setup_says
-TESTS += tests/integ/setup_says
+# What the scripts say, and what Tab offers at a shell.
+EXTRA_DIST += tests/integ/setup_says tests/integ/completion
+TESTS += tests/integ/setup_says tests/integ/completion
