@@ -15,9 +15,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <linux/capability.h>
+
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/process.h"
 
 #define WORKERS_MAX 8
 #define LOAD_NS (INT64_C(20) * 1000000) /* who opens a file is busy with it for so long, and for so many bytes a ns */
@@ -76,10 +79,10 @@ void pt_fs_cached_stop(struct pt_fs *fs)
 	fs->workers = NULL;
 }
 
-/* Memory for first opens, where these are to be kept in memory. */
+/* Memory for first opens, where these are to be kept in memory. The kernel tells only at an open that it passes nothing through for who is not root. */
 static void ready(struct pt_fs *fs)
 {
-	bool kept = atomic_load(&fs->passthrough) || fs->options->serve == PT_SERVE_CACHE;
+	bool kept = fs->options->serve == PT_SERVE_CACHE || (atomic_load(&fs->passthrough) && pt_process_is_capable(CAP_SYS_ADMIN));
 
 	if (pt_vcache_enabled(fs->cache))
 		pt_vcache_ready(fs->cache, kept ? fs->options->reserve : 0);

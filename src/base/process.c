@@ -6,7 +6,10 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
+
+#include <linux/capability.h>
 
 #include "base/error.h"
 
@@ -53,4 +56,14 @@ int pt_process_raise_files(uint64_t least)
 		return pt_fail(EMFILE, "this process may have only %llu files open, and needs %llu: raise that limit (ulimit -n, or LimitNOFILE= of a systemd unit)", (unsigned long long)r.rlim_cur,
 			       (unsigned long long)least);
 	return 0;
+}
+
+bool pt_process_is_capable(int capability)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = { 0 };
+
+	if (syscall(SYS_capget, &header, data) < 0)
+		return false;
+	return data[CAP_TO_INDEX(capability)].effective & CAP_TO_MASK(capability);
 }

@@ -127,6 +127,16 @@ void pt_vcache_file_free(struct pt_vcache_file *f)
 	free(f);
 }
 
+void pt_vcache_files_free(struct pt_vcache_file *f)
+{
+	struct pt_vcache_file *next;
+
+	for (; f; f = next) {
+		next = f->hash_next;
+		pt_vcache_file_free(f);
+	}
+}
+
 void pt_vcache_free(struct pt_vcache *c)
 {
 	struct pt_vcache_file *f;

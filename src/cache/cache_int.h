@@ -93,6 +93,7 @@ bool pt_vcache_room_locked(struct pt_vcache *c, uint64_t room, uint64_t ready, e
 bool pt_vcache_supersede_locked(struct pt_vcache *c, uint64_t subject, struct pt_vcache_file **evicted);
 /* Maps of other processes keep the memory until they are gone. */
 void pt_vcache_file_free(struct pt_vcache_file *f);
+void pt_vcache_files_free(struct pt_vcache_file *f);                    /* those chained through hash_next */
 
 /* ---- reserve.c ---- */
 void pt_vcache_reserve_init(struct pt_vcache *c);
@@ -104,8 +105,8 @@ bool pt_vcache_reserve_wanted_locked(struct pt_vcache *c);
 uint64_t pt_vcache_reserve_ready_locked(const struct pt_vcache *c);      /* bytes */
 /* Who filled a file has read it: memory for files of any size is made ready again. */
 void pt_vcache_reserve_any_locked(struct pt_vcache *c);
-/* Memory for a file of this size, out of the reserve, for its fd and map: one that is ready and has this very size, or else what is for any size and suits best, of which `filled` bytes are ready. NULL: there is none. */
-struct pt_vcache_file *pt_vcache_reserve_take_locked(struct pt_vcache *c, uint64_t size);
+/* Memory for a file of this size, out of the reserve, for its fd and map: one that is ready and has this very size, or else, with any, what is for any size and suits best, of which `filled` bytes are ready. NULL: there is none. */
+struct pt_vcache_file *pt_vcache_reserve_take_locked(struct pt_vcache *c, uint64_t size, bool any);
 /* Less, where otherwise there were not `room` bytes in the account or `need` in the memory, which has `have` free, or where nobody has used it for long; chained as above. Bytes that come back. */
 uint64_t pt_vcache_reserve_shrink_locked(struct pt_vcache *c, uint64_t room, uint64_t need, uint64_t have, struct pt_vcache_file **evicted);
 

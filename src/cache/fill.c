@@ -244,13 +244,13 @@ static int pieces_cut(struct pt_vcache_file *f, const struct pt_vcache_source *s
 	return 0;
 }
 
-/* Memory for a new file: what is ready, or what comes as it is filled. */
-static int file_memory(struct pt_vcache *c, struct pt_vcache_file *f)
+/* Memory for a new file: what is ready, if somebody waits for it, or what comes as it is filled. */
+static int file_memory(struct pt_vcache *c, struct pt_vcache_file *f, bool waited)
 {
 	struct pt_vcache_file *ready;
 
 	pthread_mutex_lock(&c->lock);
-	ready = pt_vcache_reserve_take_locked(c, f->size);
+	ready = pt_vcache_reserve_take_locked(c, f->size, waited);
 	pthread_mutex_unlock(&c->lock);
 	if (ready && pt_memory_resize(ready->fd, &ready->map, ready->size, f->size) < 0) {
 		pt_fail_clear();
@@ -266,7 +266,7 @@ static int file_memory(struct pt_vcache *c, struct pt_vcache_file *f)
 	return 0;
 }
 
-static int file_new(struct pt_vcache *c, const struct pt_vcache_key *key, uint64_t size, uint64_t align, const struct pt_vcache_source *source,
+static int file_new(struct pt_vcache *c, const struct pt_vcache_key *key, uint64_t size, uint64_t align, enum pt_vcache_want want, const struct pt_vcache_source *source,
 		    struct pt_vcache_file **ret_file)
 {
 	uint64_t count = (size - pt_size_min(align, size - 1) + PT_VCACHE_PIECE - 1) / PT_VCACHE_PIECE, i;
@@ -287,7 +287,7 @@ static int file_new(struct pt_vcache *c, const struct pt_vcache_key *key, uint64
 	f->work = source->check ? PT_VCACHE_CHECK : PT_VCACHE_FILL;
 	rc = pieces_cut(f, source);
 	if (rc == 0 && f->work == PT_VCACHE_FILL)
-		rc = file_memory(c, f);
+		rc = file_memory(c, f, want != PT_VCACHE_IDLE);
 	if (rc < 0)
 		goto fail;
 	*ret_file = f;
@@ -359,7 +359,7 @@ int pt_vcache_fill(struct pt_vcache *c, const struct pt_vcache_key *key, uint64_
 	f = pt_vcache_find_locked(c, key);
 	if (!f) {                       /* made without the lock; another one may be there then */
 		pthread_mutex_unlock(&c->lock);
-		rc = file_new(c, key, size, align, source, &fresh);
+		rc = file_new(c, key, size, align, want, source, &fresh);
 		if (rc < 0)
 			return rc;
 		pthread_mutex_lock(&c->lock);
@@ -384,12 +384,7 @@ int pt_vcache_fill(struct pt_vcache *c, const struct pt_vcache_key *key, uint64_
 	}
 	workers = rc < 0 ? NULL : f->workers;
 	pthread_mutex_unlock(&c->lock);
-	while (evicted) {
-		struct pt_vcache_file *next = evicted->hash_next;
-
-		pt_vcache_file_free(evicted);
-		evicted = next;
-	}
+	pt_vcache_files_free(evicted);
 	if (fresh)
 		pt_vcache_file_free(fresh);
 	if (rc < 0)

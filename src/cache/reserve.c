@@ -105,7 +105,7 @@ static int64_t expires_locked(const struct pt_vcache *c)
 static void expire(struct pt_work *work)
 {
 	struct pt_vcache *c = ((struct pt_vcache_chore *)work)->cache;
-	struct pt_vcache_file *dropped = NULL, *next;
+	struct pt_vcache_file *dropped = NULL;
 	int64_t at_ns;
 
 	pthread_mutex_lock(&c->lock);
@@ -115,10 +115,7 @@ static void expire(struct pt_work *work)
 	if (at_ns)
 		pt_workers_add_at(c->idle, work, at_ns);
 	pthread_mutex_unlock(&c->lock);
-	for (; dropped; dropped = next) {
-		next = dropped->hash_next;
-		pt_vcache_file_free(dropped);
-	}
+	pt_vcache_files_free(dropped);
 }
 
 /* There is nothing to do, or not yet: others fill files. False: there is. */
@@ -270,13 +267,13 @@ static struct pt_vcache_file *any_locked(struct pt_vcache *c, uint64_t size)
 	return best;
 }
 
-struct pt_vcache_file *pt_vcache_reserve_take_locked(struct pt_vcache *c, uint64_t size)
+struct pt_vcache_file *pt_vcache_reserve_take_locked(struct pt_vcache *c, uint64_t size, bool any)
 {
 	struct pt_vcache_file *f;
 
-	for (f = c->reserve; f && (f->size != size || f->filled != size || f->holds); f = f->hash_next)
+	for (f = c->reserve; f && (f->size != size || f->filled != size || f->holds || (f->any && !any)); f = f->hash_next)
 		;
-	if (!f)
+	if (!f && any)
 		f = any_locked(c, size);
 	if (f)
 		unlink_locked(c, f);
@@ -295,13 +292,20 @@ uint64_t pt_vcache_reserve_ready_locked(const struct pt_vcache *c)
 
 void pt_vcache_ready(struct pt_vcache *c, uint64_t bytes)
 {
+	struct pt_vcache_file *f, *next, *dropped = NULL;
 	bool wanted;
 
 	pthread_mutex_lock(&c->lock);
 	c->any_bytes = pt_size_min(bytes, c->stats.limit / RESERVE_PART);
+	for (f = bytes ? NULL : c->reserve; f; f = next) {
+		next = f->hash_next;
+		if (f->any)
+			drop_locked(c, f, &dropped);
+	}
 	pt_vcache_reserve_any_locked(c);
 	wanted = pt_vcache_reserve_wanted_locked(c);
 	pthread_mutex_unlock(&c->lock);
+	pt_vcache_files_free(dropped);
 	if (wanted)
 		pt_workers_add(c->idle, &c->reserver.work, false);
 }
