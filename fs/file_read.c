@@ -15,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/io.h"
+#include "base/thread.h"
 
 #define LOCK_STEP_NS 1000000            /* how often one who waits for the lock looks whether a seal has it */
 
@@ -117,11 +118,8 @@ int64_t pt_fs_file_read(struct pt_fs *fs, struct pt_fs_inode *inode, void *buf, 
 
 bool pt_fs_file_lock_unless_sealed(struct pt_fs_inode *inode)
 {
-	struct timespec until;
-
 	for (;;) {
-		until = pt_time_until(LOCK_STEP_NS);
-		if (pthread_mutex_clocklock(&inode->lock, CLOCK_MONOTONIC, &until) == 0)
+		if (pt_mutex_lock_within(&inode->lock, LOCK_STEP_NS))
 			return true;
 		if (inode->file && atomic_load(&inode->file->sealing))
 			return false;

@@ -49,7 +49,7 @@ struct pt_fs_view {
 	uint32_t pins;                  /* opens of this mount; file stays while > 0 */
 	struct pt_fs_inode *lru_prev, *lru_next;
 	bool in_lru;
-	bool keeps;                     /* the kernel may keep it: a complete revision of a key */
+	atomic_bool keeps;              /* the kernel may keep it: a complete revision of a key */
 	bool is_checked;
 	struct pt_meta_mark checked;    /* the store as it was when the name was found to mean this */
 	int64_t since_ns;               /* CLOCK_BOOTTIME just before that */
@@ -373,6 +373,7 @@ void pt_fs_where_moved(struct pt_fs *fs, uint64_t parent, const char *name);
 
 /* ---- told.c: what the kernel was told for a while, and telling it otherwise ---- */
 int pt_fs_told_start(struct pt_fs *fs);
+void pt_fs_told_end(struct pt_fs *fs);                                  /* nothing more is told: before the mount ends, for the number of its descriptor is another file's a moment later, perhaps */
 void pt_fs_told_stop(struct pt_fs *fs);                                 /* before the session goes */
 void pt_fs_told_free(struct pt_fs *fs);                                 /* when nothing is committed any more */
 /* The kernel is about to be told attributes of an inode that it knows or gets to know (nlookup > 0), for fs->entry_timeout: before these are read, or compared with the store. Of

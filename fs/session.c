@@ -225,6 +225,7 @@ static int serve(struct pt_fs *fs, void (*ready)(void *ctx), void *ctx)
 	}
 	ready(ctx);
 	rc = loop(fs);
+	pt_fs_told_end(fs);
 	fuse_session_unmount(fs->session);
 signals:
 	fuse_remove_signal_handlers(fs->session);

@@ -24,6 +24,7 @@
 #define BUCKETS 16384
 #define NEWS_TRIES 20
 #define NEWS_WAIT_NS 200000L
+#define CALL_NS (INT64_C(1) * 1000000000)       /* the kernel takes what it is told in microseconds, unless a lock is held that it wants */
 #define LATE_WAIT_MAX_NS 100000000
 #define DEFAULT_S 60.0
 #define DEFAULT_AWAY_S 1.0
@@ -39,6 +40,7 @@ struct pt_fs_notifier {
 	pthread_cond_t cond;            /* something is to be told, or was, or it is the end */
 	pthread_t thread;
 	bool started, stop;
+	bool telling;                   /* the thread is about to call the kernel, or does */
 	struct list told[BUCKETS];      /* by namespace node */
 	struct list news, rest, late;   /* late: the kernel did not know the inode yet, for whoever replies was held up */
 	size_t planned;                 /* on all lists: those of hangs_on_models() */
@@ -161,6 +163,7 @@ static void tell_locked(struct pt_fs *fs, struct pt_fs_inode *i)
 	fuse_ino_t ino = pt_fs_inode_id(fs, i);
 	bool news = i->told == NEWS, knows;
 
+	n->telling = true;
 	n->busy = i;
 	n->busy_serial = news ? i->told_serial : 0;
 	take_locked(n, i);
@@ -174,9 +177,10 @@ static void tell_locked(struct pt_fs *fs, struct pt_fs_inode *i)
 		}
 		put_locked(n, n->busy, LATE);
 	}
+	n->telling = false;
 	n->busy = NULL;
 	n->busy_serial = 0;
-	if (news)
+	if (news || n->stop)
 		pthread_cond_broadcast(&n->cond);
 }
 
@@ -341,6 +345,22 @@ int pt_fs_told_start(struct pt_fs *fs)
 	if (rc == 0)
 		pt_repo_on_change(fs->repo, changed, fs);
 	return rc;
+}
+
+/* A call that takes longer is held up in the kernel, where it has the connection for itself, until that ends. */
+void pt_fs_told_end(struct pt_fs *fs)
+{
+	struct pt_fs_notifier *n = fs->notifier;
+	struct timespec until = pt_time_until(CALL_NS);
+
+	if (!n)
+		return;
+	pthread_mutex_lock(&n->lock);
+	n->stop = true;
+	pthread_cond_broadcast(&n->cond);
+	while (n->telling && pthread_cond_timedwait(&n->cond, &n->lock, &until) == 0)
+		;
+	pthread_mutex_unlock(&n->lock);
 }
 
 void pt_fs_told_stop(struct pt_fs *fs)

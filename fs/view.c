@@ -122,6 +122,7 @@ static void view_take(struct pt_fs *fs, struct pt_fs_inode *i, struct pt_fs_reso
 	const struct pt_view_info *info = r->view ? pt_view_info(r->view) : NULL;
 	struct pt_manifest *m = r->view ? pt_view_manifest(r->view) : NULL;
 	struct pt_fs_view *v = &i->view;
+	bool keeps = r->stamp != PT_FS_STAMP_NONE && m && !m->pending && pt_id_is_zero(&m->container) && !pt_fs_alias_is(i->dir);
 
 	pthread_mutex_lock(&i->lock);
 	v->mode = info ? info->mode : 0644;
@@ -129,7 +130,10 @@ static void view_take(struct pt_fs *fs, struct pt_fs_inode *i, struct pt_fs_reso
 	v->gid = info ? info->gid : 0;
 	v->mtime_ns = info ? info->mtime_ns : 0;
 	if (r->file) {
-		v->size = pt_vfile_size(r->file);
+		uint64_t size = pt_vfile_size(r->file);
+
+		if (v->size != size)    /* who was told of the node reads it without the lock: no revision has another one later */
+			v->size = size;
 		/* A listed name counts what its object holds; others are not met by du, and must only not look sparse. */
 		v->stored = r->listed && m ? m->objects[r->object].bytes : v->size;
 		if (!v->file) {
@@ -137,7 +141,7 @@ static void view_take(struct pt_fs *fs, struct pt_fs_inode *i, struct pt_fs_reso
 			r->file = NULL;
 		}
 	}
-	v->keeps = r->stamp != PT_FS_STAMP_NONE && m && !m->pending && pt_id_is_zero(&m->container) && !pt_fs_alias_is(i->dir);
+	atomic_store(&v->keeps, keeps);
 	v->is_checked = r->marked;
 	v->since_ns = r->since_ns;
 	v->checked = r->mark;

@@ -256,7 +256,7 @@ static uint64_t look_at_stamp(struct pt_repo *repo, struct pt_checked_object *ob
 	bool look;
 
 	pthread_mutex_lock(&repo->checked->lock);
-	look = !object->began || anew;
+	look = !__atomic_load_n(&object->began, __ATOMIC_ACQUIRE) || anew;
 	if (look) {
 		if (stamp != object->stamp)
 			clear_locked(object);
