@@ -53,7 +53,7 @@ void pt_vcache_free(struct pt_vcache *c);                                 /* all
 /* Fillings with PT_VCACHE_IDLE are for these threads; before the first one, and stopped like the others. Without them they are for all. */
 void pt_vcache_idle(struct pt_vcache *c, struct pt_workers *workers);
 /* From now on these threads make so many bytes of memory ready for files of whatever size, again when a file has taken some and has been read, and give back what nobody has used for ten minutes. Half of it is one
- * file's, a quarter another one's, and so on. Counts as stats.reserve; what is beyond half of the limit is left out, and fillings with PT_VCACHE_IDLE take none of it. 0: no more, and what is ready goes. After pt_vcache_idle. */
+ * file's, a quarter another one's, and so on. Counts as stats.reserve; what is beyond half of the limit is left out, and what would leave less than a quarter of the machine's memory, and fillings with PT_VCACHE_IDLE take none of it. 0: no more, and what is ready goes. After pt_vcache_idle. */
 void pt_vcache_ready(struct pt_vcache *c, uint64_t bytes);
 const char *pt_vcache_memory(const struct pt_vcache *c);
 uint64_t pt_vcache_limit(const struct pt_vcache *c);                     /* bytes */

@@ -21,6 +21,7 @@
 #define KEEP_NS (INT64_C(600) * 1000000000)     /* nobody publishes it any more, or loads anything */
 #define BUSY_NS (INT64_C(20) * 1000000)         /* how long work rests while a file is being filled, which wants the memory's whole speed */
 #define ANY_LEAST ((uint64_t)16 << 20)          /* smaller files are filled in no time */
+#define ANY_LEFT 4                      /* such a part of all memory is left, however many mounts there are */
 #define ANY_CUT 2                       /* a file takes what is at most so many times its size */
 #define ZEROS 65536                     /* bytes; in the processor's cache all the time */
 
@@ -86,7 +87,9 @@ static bool write_zeros(int fd, uint64_t off, uint64_t len)
 
 static bool file_make(struct pt_vcache *c, struct pt_vcache_file *f)
 {
-	if (pt_budget_available(&c->memory.budget) / RESERVE_PART < f->room)
+	uint64_t available = pt_budget_available(&c->memory.budget);
+
+	if (available / RESERVE_PART < f->room || (f->any && available < pt_budget_total(&c->memory.budget) / ANY_LEFT + f->room))
 		return false;
 	return pt_memory_map(&c->memory, f->size, &f->fd, &f->map) == 0;
 }

@@ -1,6 +1,8 @@
 /* tests/unit/test_reserve.c - memory that is made ready for what is filled next. */
 #include <check.h>
 #include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -207,6 +209,44 @@ START_TEST(memory_for_any_size_is_given_back_when_nothing_is_loaded_and_made_aga
 }
 END_TEST
 
+static void meminfo(const char *root, uint64_t available)
+{
+	char path[128];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/proc/meminfo", root);
+	f = fopen(path, "w");
+	ck_assert_ptr_nonnull(f);
+	fprintf(f, "MemAvailable: %llu kB\n", (unsigned long long)available >> 10);
+	fclose(f);
+}
+
+START_TEST(a_quarter_of_the_machines_memory_is_left)
+{
+	char root[] = "/tmp/ptio-cache-XXXXXX", command[64];
+	struct source s = { 0 };
+	uint64_t total;
+
+	ck_assert_ptr_nonnull(mkdtemp(root));
+	snprintf(command, sizeof(command), "mkdir %s/proc", root);
+	ck_assert_int_eq(system(command), 0);
+	begin_idle(256 * MIB);
+	subject = 0;
+	total = pt_budget_total(&cache->memory.budget);
+	cache->memory.budget = (struct pt_budget){ .root = root };
+	meminfo(root, total / 4 + 24 * MIB);
+	pt_vcache_ready(cache, 64 * MIB);
+	while (stats().reserve != 16 * MIB || stats().reserve_ready != 16 * MIB)        /* 32 are too many */
+		usleep(1000);
+	meminfo(root, total);
+	publish(0, 5 * MIB, &s);
+	wait_any();
+	end_idle();
+	snprintf(command, sizeof(command), "rm -rf %s", root);
+	ck_assert_int_eq(system(command), 0);
+}
+END_TEST
+
 START_TEST(no_memory_is_made_ready_while_a_file_is_being_filled)
 {
 	struct source s = { .held = true };
@@ -259,6 +299,7 @@ int main(void)
 	tcase_add_test(tc, what_a_failed_filling_left_in_memory_that_was_ready_is_not_shown);
 	tcase_add_test(tc, a_file_of_any_size_takes_what_was_made_ready_and_suits_best);
 	tcase_add_test(tc, memory_for_any_size_is_given_back_when_nothing_is_loaded_and_made_again_after_something_was);
+	tcase_add_test(tc, a_quarter_of_the_machines_memory_is_left);
 	tcase_add_test(tc, no_memory_is_made_ready_while_a_file_is_being_filled);
 	tcase_add_test(tc, a_filling_that_fails_beyond_what_was_ready_leaves_no_account);
 	return run_suite("reserve", &tc, 1);
