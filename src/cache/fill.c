@@ -32,6 +32,12 @@ static uint64_t piece_of(const struct pt_vcache_file *f, uint64_t off)
 	return piece + 1 < f->piece_count && off >= piece_start(f, piece + 1) ? piece + 1 : piece;
 }
 
+/* Bytes of these for which no memory was there when the file was made. */
+static uint64_t fresh_of(const struct pt_vcache_file *f, uint64_t off, uint64_t len)
+{
+	return f->had < off + len ? pt_size_min(off + len - f->had, len) : 0;
+}
+
 /* ---- the account: what is only looked through takes no memory, and has counters of its own ---- */
 
 static void began_locked(struct pt_vcache *c, struct pt_vcache_file *f)
@@ -45,7 +51,7 @@ static void began_locked(struct pt_vcache *c, struct pt_vcache_file *f)
 
 static void gained_locked(struct pt_vcache *c, struct pt_vcache_file *f, uint64_t off, uint64_t len)
 {
-	uint64_t fresh = f->had < off + len ? pt_size_min(off + len - f->had, len) : 0;
+	uint64_t fresh = fresh_of(f, off, len);
 
 	f->filled += len;
 	if (f->work == PT_VCACHE_CHECK) {
@@ -97,7 +103,7 @@ static bool piece_read(struct pt_vcache_file *f, uint64_t off, uint64_t len, int
 	*ret_memory_ns = *ret_read_ns = 0;
 	if (f->work == PT_VCACHE_CHECK)
 		return f->source.check(f->source.ctx, len, off) == 0;
-	if (pt_memory_take(&f->cache->memory, f->fd, f->map, off, len) < 0)
+	if (pt_memory_take(&f->cache->memory, f->fd, f->map, off, len, fresh_of(f, off, len)) < 0)
 		return false;
 	*ret_memory_ns = pt_time_boot_ns() - begin;
 	n = f->source.read(f->source.ctx, f->map + off, len, off);

@@ -138,12 +138,12 @@ bool pt_memory_short(const struct pt_memory *m, uint64_t len)
 }
 
 /* fallocate() would hold the inode's lock while it takes pages, and leave them to be cleared by page faults: threads that fill one file would wait for each other. */
-int pt_memory_take(const struct pt_memory *m, int fd, void *map, uint64_t off, uint64_t len)
+int pt_memory_take(const struct pt_memory *m, int fd, void *map, uint64_t off, uint64_t len, uint64_t fresh)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), start = off & ~(page - 1);
 	int rc;
 
-	if (pt_memory_short(m, len))
+	if (fresh && pt_memory_short(m, fresh))
 		return pt_fail(ENOSPC, "no more memory for views: the control group of this process allows no more");
 
 	do {

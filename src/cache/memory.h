@@ -28,8 +28,9 @@ void pt_memory_close(struct pt_memory *m);
 /* An empty file of `bytes` bytes: a descriptor, already unlinked. -ENOSPC, -EMFILE, -EOPNOTSUPP (kind NONE). */
 int pt_memory_file(struct pt_memory *m, uint64_t bytes);
 /* Takes memory for bytes [off, off + len) of such a file, all of which is mapped at `map`, and maps it for good: what is written there is neither a page fault nor, where there is
- * no memory, a signal or the end of the process. Several threads may do so at once, also where the parts share a page. -ENOSPC, -ENOMEM. */
-int pt_memory_take(const struct pt_memory *m, int fd, void *map, uint64_t off, uint64_t len);
+ * no memory, a signal or the end of the process. Several threads may do so at once, also where the parts share a page. `fresh` of the bytes have no memory yet: a control group that
+ * has no room is in the way of those only. -ENOSPC, -ENOMEM. */
+int pt_memory_take(const struct pt_memory *m, int fd, void *map, uint64_t off, uint64_t len, uint64_t fresh);
 /* `len` bytes more are too many for our control group. Cheap where there is no limit. */
 bool pt_memory_short(const struct pt_memory *m, uint64_t len);
 /* Such a file, and a map of all of it, both the caller's. As pt_memory_file; -ENOMEM. */

@@ -2,6 +2,8 @@
 #ifndef TESTS_UNIT_CACHE_FIXTURE_H
 #define TESTS_UNIT_CACHE_FIXTURE_H
 
+#include <stdio.h>
+
 #include "cache/cache_int.h"
 #include "cache_source.h"
 
@@ -67,6 +69,28 @@ static inline struct pt_vcache_stats stats(void)
 
 	pt_vcache_stats(cache, &s);
 	return s;
+}
+
+/* A file of one line, as the kernel shows what it knows. */
+static inline void line_write(const char *dir, const char *name, const char *line)
+{
+	char path[128];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	f = fopen(path, "we");
+	ck_assert_ptr_nonnull(f);
+	fprintf(f, "%s\n", line);
+	ck_assert_int_eq(fclose(f), 0);
+}
+
+/* A control group of our own, of which limit and use are files. */
+static inline void group_write(const char *dir, const char *name, uint64_t value)
+{
+	char line[32];
+
+	snprintf(line, sizeof(line), "%llu", (unsigned long long)value);
+	line_write(dir, name, line);
 }
 
 #endif

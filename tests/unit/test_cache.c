@@ -528,8 +528,8 @@ START_TEST(memory_that_was_taken_is_written_without_page_faults)
 	ck_assert(map != MAP_FAILED);
 	memset(map, 1, size);
 	ck_assert_ptr_eq(mmap(map, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0), map);
-	ck_assert_int_eq(pt_memory_take(&m, fd, map, off, size - off), 0);
-	ck_assert_int_eq(pt_memory_take(&m, fd, map, off, size - off), 0);
+	ck_assert_int_eq(pt_memory_take(&m, fd, map, off, size - off, size - off), 0);
+	ck_assert_int_eq(pt_memory_take(&m, fd, map, off, size - off, size - off), 0);
 	before = faults();
 	memset(map + off, 1, size - off);
 	ck_assert_int_le(faults() - before, 2);         /* not one for each page, of 4 KiB or 2 MiB */
@@ -550,27 +550,14 @@ START_TEST(memory_that_there_is_not_is_an_error_and_no_signal)
 	ck_assert_int_ge(fd, 0);
 	map = mmap(NULL, 16 * MIB, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	ck_assert(map != MAP_FAILED);
-	ck_assert_int_eq(pt_memory_take(&m, fd, map, 0, 2 * MIB), 0);
+	ck_assert_int_eq(pt_memory_take(&m, fd, map, 0, 2 * MIB, 2 * MIB), 0);
 	if (m.kind == PT_MEMORY_TMPFS)          /* else there is no limit */
-		ck_assert_int_eq(pt_memory_take(&m, fd, map, 0, 16 * MIB), -ENOSPC);
+		ck_assert_int_eq(pt_memory_take(&m, fd, map, 0, 16 * MIB, 16 * MIB), -ENOSPC);
 	munmap(map, 16 * MIB);
 	close(fd);
 	pt_memory_close(&m);
 }
 END_TEST
-
-/* A group of our own, of which limit and use are files. */
-static void group_write(const char *root, const char *name, uint64_t value)
-{
-	char path[128];
-	FILE *f;
-
-	snprintf(path, sizeof(path), "%s/%s", root, name);
-	f = fopen(path, "w");
-	ck_assert_ptr_nonnull(f);
-	fprintf(f, "%llu\n", (unsigned long long)value);
-	fclose(f);
-}
 
 START_TEST(views_take_no_more_than_the_control_group_has_left)
 {

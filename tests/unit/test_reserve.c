@@ -211,14 +211,10 @@ END_TEST
 
 static void meminfo(const char *root, uint64_t available)
 {
-	char path[128];
-	FILE *f;
+	char line[64];
 
-	snprintf(path, sizeof(path), "%s/proc/meminfo", root);
-	f = fopen(path, "w");
-	ck_assert_ptr_nonnull(f);
-	fprintf(f, "MemAvailable: %llu kB\n", (unsigned long long)available >> 10);
-	fclose(f);
+	snprintf(line, sizeof(line), "MemAvailable: %llu kB", (unsigned long long)available >> 10);
+	line_write(root, "proc/meminfo", line);
 }
 
 START_TEST(a_quarter_of_the_machines_memory_is_left)
@@ -290,6 +286,35 @@ START_TEST(a_filling_that_fails_beyond_what_was_ready_leaves_no_account)
 }
 END_TEST
 
+START_TEST(what_was_made_ready_is_filled_though_the_control_group_has_no_room_left)
+{
+	struct pt_budget full = { .root = "", .bounded = true };
+	char dir[] = "/tmp/ptio-test-XXXXXX", path[128];
+	struct source s = { 0 };
+	struct pt_vcache_file *f;
+
+	begin_idle(256 * MIB);
+	subject = 0;
+	pt_vcache_ready(cache, 64 * MIB);
+	wait_any();
+	ck_assert(mkdtemp(dir) != NULL);
+	group_write(dir, "memory.max", 64 * MIB);
+	group_write(dir, "memory.current", 64 * MIB);
+	full.top = (size_t)snprintf(full.dir, sizeof(full.dir), "%s", dir);
+	cache->memory.budget = full;
+	ck_assert_int_eq(fill(0, 32 * MIB, 0, &s, &f), 0);
+	wait_released(&s);
+	ck_assert(pt_vcache_file_whole(f));
+	pt_vcache_put(cache, f);
+	end_idle();
+	snprintf(path, sizeof(path), "%s/memory.max", dir);
+	unlink(path);
+	snprintf(path, sizeof(path), "%s/memory.current", dir);
+	unlink(path);
+	ck_assert_int_eq(rmdir(dir), 0);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tc = tcase_create("reserve");
@@ -302,5 +327,6 @@ int main(void)
 	tcase_add_test(tc, a_quarter_of_the_machines_memory_is_left);
 	tcase_add_test(tc, no_memory_is_made_ready_while_a_file_is_being_filled);
 	tcase_add_test(tc, a_filling_that_fails_beyond_what_was_ready_leaves_no_account);
+	tcase_add_test(tc, what_was_made_ready_is_filled_though_the_control_group_has_no_room_left);
 	return run_suite("reserve", &tc, 1);
 }
