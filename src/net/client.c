@@ -328,6 +328,8 @@ void pt_net_status(struct pt_net_client *c, struct pt_net_status *ret_status)
 {
 	pthread_mutex_lock(&c->lock);
 	*ret_status = c->status;
+	ret_status->bytes_in = __atomic_load_n(&c->bytes_in, __ATOMIC_RELAXED);
+	ret_status->bytes_out = __atomic_load_n(&c->bytes_out, __ATOMIC_RELAXED);
 	snprintf(ret_status->last_error, sizeof(ret_status->last_error), "%.299s", c->last_error);
 	pthread_mutex_unlock(&c->lock);
 }

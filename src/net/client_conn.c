@@ -127,7 +127,7 @@ int pt_conn_out(struct pt_net_client *c)
 		if (n < 0)
 			return n == -EAGAIN ? 0 : (int)n;
 		c->out_done += (uint64_t)n;
-		__atomic_add_fetch(&c->status.bytes_out, (uint64_t)n, __ATOMIC_RELAXED);
+		__atomic_add_fetch(&c->bytes_out, (uint64_t)n, __ATOMIC_RELAXED);
 		if (c->out_done == c->out->frame.len + c->out->body_len)
 			c->out = NULL;
 	}
@@ -338,7 +338,7 @@ static int recv_into(struct pt_net_client *c, const struct iovec *iov, int count
 		return (int)n;
 	*got = (uint64_t)n;
 	c->heard_ns = pt_time_boot_ns();
-	__atomic_add_fetch(&c->status.bytes_in, (uint64_t)n, __ATOMIC_RELAXED);
+	__atomic_add_fetch(&c->bytes_in, (uint64_t)n, __ATOMIC_RELAXED);
 	return 1;
 }
 

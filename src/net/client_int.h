@@ -43,6 +43,7 @@ struct pt_net_client {
 	int last_rc;
 	struct pt_net_session session;
 	struct pt_net_status status;
+	uint64_t bytes_in, bytes_out;    /* atomic; the status's own are not used */
 	char last_error[1024];
 	struct pt_id store_id;          /* zero: not known yet */
 

@@ -1,6 +1,7 @@
 /* tests/unit/store_support.c - see store_support.h. Owns the list of folders to remove. */
 #include "unit/store_support.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <ftw.h>
 #include <signal.h>
@@ -59,6 +60,18 @@ const char *dir_make(void)
 		atexit(remove_made);
 	}
 	return made[made_count++];
+}
+
+int open_descriptors(void)
+{
+	DIR *d = opendir("/proc/self/fd");
+	int n = 0;
+
+	MUST(d);
+	while (readdir(d))
+		n++;
+	closedir(d);
+	return n;
 }
 
 char *path_in(const char *dir, const char *name)

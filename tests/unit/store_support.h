@@ -42,6 +42,8 @@
 const char *dir_make(void);
 void dir_remove(const char *path);
 char *path_in(const char *dir, const char *name);       /* to be freed */
+/* Descriptors that this process has, some more. */
+int open_descriptors(void);
 
 /* Engines, by number: for loop tests. In dir. */
 #define META_ENGINES 6          /* from META_LOCAL on: of a ptiod that exports dir: or mem: */

@@ -284,18 +284,6 @@ START_TEST(a_seal_never_replaces_an_object)
 }
 END_TEST
 
-static int descriptors(void)
-{
-	DIR *d = opendir("/proc/self/fd");
-	int n = 0;
-
-	MUST(d);
-	while (readdir(d))
-		n++;
-	closedir(d);
-	return n;
-}
-
 START_TEST(an_upload_has_one_descriptor)
 {
 	void *blobs[100];
@@ -307,15 +295,15 @@ START_TEST(an_upload_has_one_descriptor)
 
 		MUST_WORK(pt_data_create(&data, &ref, 0, &blobs[i]));
 		if (!i)
-			before = descriptors();         /* with that of the folder in staging/ */
+			before = open_descriptors();         /* with that of the folder in staging/ */
 	}
-	ck_assert_int_eq(descriptors() - before, 99);
+	ck_assert_int_eq(open_descriptors() - before, 99);
 	for (int i = 0; i < 100; i++)
 		if (i % 2)
 			pt_data_abort(&data, blobs[i]);
 		else
 			MUST_WORK(pt_data_seal(&data, blobs[i], 0));
-	ck_assert_int_eq(descriptors(), before - 1);
+	ck_assert_int_eq(open_descriptors(), before - 1);
 	pt_data_close(&data);
 }
 END_TEST
@@ -337,7 +325,7 @@ START_TEST(descriptors_stay_few)
 			MUST_WORK(blob_get(&data, &refs[i], b, 2, 0));
 			MUST(b[0] == (char)i && b[1] == (char)(i >> 8));
 		}
-	ck_assert_int_le(descriptors(), 256 + 30);
+	ck_assert_int_le(open_descriptors(), 256 + 30);
 	/* One that another process removes is not served for ever: it is gone for who opens it anew. */
 	for (int i = 0; i < 400; i++)
 		MUST_WORK(pt_data_remove(&data, &refs[i]));

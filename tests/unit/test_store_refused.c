@@ -1,5 +1,4 @@
 /* tests/unit/test_store_refused.c - the file data engine where the system refuses a call: each failure says why, and leaves nothing open. */
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -44,18 +43,6 @@ static void teardown(void)
 	dir_remove(dir);
 }
 
-static int open_files(void)
-{
-	DIR *d = opendir("/proc/self/fd");
-	int n = 0;
-
-	MUST(d);
-	while (readdir(d))
-		n++;
-	closedir(d);
-	return n;
-}
-
 START_TEST(a_seal_that_is_refused_says_why)
 {
 	static const int refused[] = { EPERM, ELOOP, ENOSPC, EIO };
@@ -83,7 +70,7 @@ START_TEST(a_folder_of_objects_that_cannot_be_made_durable_is_not_left_open)
 
 	MUST_WORK(pt_data_create(&data, &ref, 0, &blob));       /* has what the first one makes */
 	pt_data_abort(&data, blob);
-	before = open_files();
+	before = open_descriptors();
 	sync_dir_errno = EIO;
 	for (int i = 0; i < 64; i++) {          /* most of them the first of their folder */
 		ref = blob_new(PT_BLOB_TENSOR);
@@ -93,7 +80,7 @@ START_TEST(a_folder_of_objects_that_cannot_be_made_durable_is_not_left_open)
 			ck_assert_ptr_nonnull(strstr(pt_fail_sentence(), "cannot make"));
 	}
 	sync_dir_errno = 0;
-	ck_assert_int_eq(open_files(), before);
+	ck_assert_int_eq(open_descriptors(), before);
 }
 END_TEST
 
