@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/text.h"
 
+#define REMOVED "(removed)"             /* in place of the path of what has none any more; the sentence names it where it can */
 #define RING 256
 #define AGAIN_NS INT64_C(1000000000)       /* the same failure of the same name within this is not told again */
 
@@ -62,8 +63,12 @@ static void path_of_node(struct pt_fs *fs, uint64_t node, struct pt_buf *out)
 	const char *part, *decoded;
 	char *next;
 
-	if (node == PT_NODE_ROOT || pt_node_key(fs->repo, node, key) < 0)
+	if (node == PT_NODE_ROOT)
 		return;
+	if (pt_node_key(fs->repo, node, key) < 0) {
+		pt_buf_append_str(out, REMOVED);
+		return;
+	}
 	for (part = key; part && *part; part = next) {
 		next = strchr(part, '/');
 		if (next)

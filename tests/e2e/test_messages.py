@@ -200,6 +200,7 @@ def test_what_a_state_dict_is_refused_for_is_told_to_the_end_and_with_its_whole_
     lines = mnt.errors().splitlines()
     assert lines and all("no plan says how it is split" in line for line in lines), lines
     assert "models/policy/tp=0of2,step=1/model.pt: " in lines[-1]
+    assert not any(" close / " in line for line in lines), lines      # a file that is not there any more is not the root
 
 
 @pytest.mark.parametrize("daemons,ours", (((), "on"), (("--tls",), "0")))
