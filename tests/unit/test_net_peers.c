@@ -65,6 +65,7 @@ START_TEST(only_the_right_secret_opens)
 	MUST_FAIL(EACCES, connect_with(d.hosts, other_secret(), false));
 	MUST_FAIL(EACCES, connect_with(d.hosts, NULL, false));
 	ck_assert_uint_eq(daemon_metric(&d, "auth_failures_total"), 1);
+	ck_assert(daemon_log_has(&d, "was not let in: the secret is wrong"));
 	ck_assert_uint_eq(daemon_metric(&d, "sessions"), 0);
 	MUST_WORK(connect_with(d.hosts, daemon_secret(dir), false));
 	ck_assert_uint_eq(daemon_metric(&d, "clients"), 1);
@@ -280,6 +281,7 @@ START_TEST(another_version_is_refused_by_name_on_both_sides)
 	ck_assert_uint_eq(h->version_own, PT_WIRE_VERSION);
 	ck_assert_ptr_null(raw_recv(&r, &ptio__wire__server_hello__descriptor));
 	raw_close(&r);
+	ck_assert(daemon_log_has(&d, "was not let in: it speaks another version"));
 }
 END_TEST
 
@@ -315,6 +317,20 @@ static void must_serve(void)
 	ck_assert_mem_eq(got, "bytes", 5);
 	disconnect();
 }
+
+START_TEST(who_is_one_too_many_is_told_and_so_is_the_log)
+{
+	static const char *const few[] = { "--max-clients", "1", NULL };
+	struct raw r;
+
+	start("mem:1M", few);
+	raw_login(&r, d.port);
+	MUST_FAIL(EIO, connect_with(d.hosts, daemon_secret(dir), false));
+	ck_assert_ptr_nonnull(strstr(pt_fail_sentence(), "raise its max-clients"));
+	ck_assert(daemon_log_has(&d, "was not let in: the daemon serves as many clients as it may"));
+	raw_close(&r);
+}
+END_TEST
 
 START_TEST(noise_ends_its_connection_and_nothing_else)
 {
@@ -584,6 +600,7 @@ int main(void)
 	tcase_add_test(tcase, without_messages_as_large_as_a_piece_there_are_no_pieces);
 	tcase_add_test(tcase, another_version_is_refused_by_name_on_both_sides);
 	tcase_add_test(tcase, a_newer_client_with_this_version_among_its_own_is_served);
+	tcase_add_test(tcase, who_is_one_too_many_is_told_and_so_is_the_log);
 	tcase_add_test(tcase, noise_ends_its_connection_and_nothing_else);
 	tcase_add_test(tcase, two_hundred_clients_may_connect_and_vanish);
 	tcase_add_test(tcase, strangers_that_stay_do_not_keep_clients_out);

@@ -25,10 +25,30 @@ static int send_message(struct conn *c, const ProtobufCMessage *message)
 	return 0;
 }
 
+/* At most one line a second: strangers do not fill the log. */
+static void log_refusal(const struct conn *c, const char *why)
+{
+	static uint64_t untold;
+	static int64_t last_ns;
+	int64_t now = pt_time_boot_ns();
+
+	if (last_ns && now - last_ns < NS_PER_S) {
+		untold++;
+		return;
+	}
+	if (untold)
+		pt_log(PT_LOG_WARN, "%s was not let in: %s (nor were %llu others since the last such line)", c->peer, why, (unsigned long long)untold);
+	else
+		pt_log(PT_LOG_WARN, "%s was not let in: %s", c->peer, why);
+	last_ns = now;
+	untold = 0;
+}
+
 static int refuse(struct conn *c, int err, const char *sentence)
 {
 	Ptio__Wire__ServerProof proof = PTIO__WIRE__SERVER_PROOF__INIT;
 
+	log_refusal(c, sentence);
 	proof.error = err;
 	proof.sentence = (char *)sentence;
 	c->goodbye = true;
@@ -44,6 +64,7 @@ static int got_hello(struct conn *c, const Ptio__Wire__ClientHello *h)
 		return pt_fail(EPROTO, "its greeting is malformed");
 	hello.version_own = PT_WIRE_VERSION;
 	if (h->version_min > PT_WIRE_VERSION || h->version_max < PT_WIRE_VERSION) {
+		log_refusal(c, "it speaks another version of the protocol; install the same release of ptio on both sides");
 		c->goodbye = true;
 		return send_message(c, &hello.base);
 	}
@@ -58,20 +79,6 @@ static int got_hello(struct conn *c, const Ptio__Wire__ClientHello *h)
 	return send_message(c, &hello.base);
 }
 
-/* At most one line a second: strangers do not fill the log. */
-static void log_refusal(struct conn *c)
-{
-	static int64_t last_ns;
-	int64_t now = pt_time_boot_ns();
-
-	count(&c->server->counters.auth_failures, 1);
-	if (now - last_ns < NS_PER_S)
-		return;
-	last_ns = now;
-	pt_log(PT_LOG_WARN, "%s did not know the secret (%llu such refusals so far)", c->peer,
-	       (unsigned long long)counted(&c->server->counters.auth_failures));
-}
-
 static int got_proof(struct conn *c, const Ptio__Wire__ClientProof *p)
 {
 	struct server *s = c->server;
@@ -82,7 +89,7 @@ static int got_proof(struct conn *c, const Ptio__Wire__ClientProof *p)
 		return pt_fail(EPROTO, "its proof is malformed");
 	memcpy(c->auth.session.b, p->session.data, sizeof(c->auth.session.b));
 	if (s->secret.len && !pt_auth_proof_ok(&s->secret, &c->auth, PT_AUTH_CLIENT, p->mac.data, p->mac.len)) {
-		log_refusal(c);
+		count(&s->counters.auth_failures, 1);
 		return refuse(c, EACCES, "the secret is wrong; see that both sides have the same secret file");
 	}
 	if (s->draining)
@@ -192,5 +199,7 @@ int conn_handshake(struct conn *c)
 	else
 		rc = hello ? got_hello(c, m) : got_proof(c, m);
 	pt_wire_arena_done(&arena);
+	if (rc < 0)
+		log_refusal(c, pt_fail_sentence());
 	return rc;
 }
