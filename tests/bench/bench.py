@@ -30,8 +30,6 @@ from remote import check_remote, part_mooncake, part_net
 
 def part_read(args, t, env):
     size = os.path.getsize(env.ref)
-    steps = make_tensor(env.auto, "steps", env.array, 4, 0)
-    whole, anew = memoryview(pathlib.Path(env.ref).read_bytes()), env.dir / "anew.npy"     # where each page is read for the first time
     one = {"tmpfs file, read(2)": lambda: read_file(env.ref),
            "ptio, one pass": lambda: read_file(env.streamed / "w/full.npy"),
            "ptio, one pass of a new mount, never verified": lambda: fresh(args, env, lambda m: read_file(m / "w/full.npy"), "serve=stream", known=False),
@@ -39,8 +37,6 @@ def part_read(args, t, env):
            "ptio, one pass, O_DIRECT, 4 MiB at a time": lambda: read_file(env.streamed / "w/full.npy", os.O_DIRECT, 4 << 20),
            "ptio, first open of a new mount": lambda: fresh(args, env, lambda m: read_file(m / "w/full.npy")),
            "ptio, first open of a mount made a second before": lambda: fresh(args, env, lambda m: read_file(m / "w/full.npy"), after=1),
-           "tmpfs file written anew, read(2)": lambda: publish_and_read([(anew, whole)], anew),
-           "ptio, first open after it was published anew": lambda: publish_and_read(steps, env.auto / "steps/full.npy", lambda: settle(args, env.store, env.auto)),
            "ptio, kept in memory": lambda: read_file(env.auto / "w/full.npy"),
            "ptio, kept by the kernel": lambda: read_file(env.paged / "w/full.npy"),
            "ptio, tp=1of4 on the other dim, one pass, whole sizes": lambda: sum(
@@ -48,8 +44,16 @@ def part_read(args, t, env):
     for peer, path in env.peers.items():
         one[peer] = lambda path=path: read_file(path)
     t.run("read, one reader, 1 MiB at a time", "GB/s", size, one, "tmpfs file, read(2)",
-          {"ptio, one pass": ">= 0.75", "ptio, first open of a new mount": ">= 0.75", "ptio, first open of a mount made a second before": ">= 0.75", "ptio, first open after it was published anew": ">= 0.75",
+          {"ptio, one pass": ">= 0.75", "ptio, first open of a new mount": ">= 0.75", "ptio, first open of a mount made a second before": ">= 0.75",
            "ptio, kept in memory": ">= 1.5"})
+    # by itself, for what it leaves to be done (objects and pages to be freed) takes memory's speed from what comes next
+    steps = make_tensor(env.auto, "steps", env.array, 4, 0)
+    whole, anew = memoryview(pathlib.Path(env.ref).read_bytes()), env.dir / "anew.npy"
+    t.run("read of what was published 0.3 s before, each page for the first time", "GB/s", size, {
+        "tmpfs file that was there, read(2)": lambda: read_file(env.ref),
+        "tmpfs file written anew, read(2)": lambda: publish_and_read([(anew, whole)], anew),
+        "ptio, first open after it was published anew": lambda: publish_and_read(steps, env.auto / "steps/full.npy", lambda: settle(args, env.store, env.auto))},
+        "tmpfs file that was there, read(2)", {"ptio, first open after it was published anew": ">= 0.75"})
     # the same bytes as tensors of rows of which a rank has so many bytes
     rows = {512: "512 B", 2048: "2 KiB", 4096: "4 KiB", 16384: "16 KiB", 65536: "64 KiB"}
     for length in rows:
