@@ -55,11 +55,11 @@ def have_passthrough_hp():
 
 
 def passthrough_hp(stack, folder):
-    """folder as it shows it, kernel passthrough included where it can. Its log goes beside the folder."""
+    """folder as it shows it, kernel passthrough included where it can. Its log is in the folder."""
     hp = program("passthrough_hp")
     point = folder.parent / (folder.name + "-hp")
     stack.callback(shutil.rmtree, point, ignore_errors=True)
-    mounted(stack, [hp, "--foreground", folder, point], point, folder.parent / (folder.name + "-hp.log"), ["fusermount3", "-u", "-z"])
+    mounted(stack, [hp, "--foreground", folder, point], point, folder / "hp.log", ["fusermount3", "-u", "-z"])
     return point
 
 
